@@ -1,0 +1,73 @@
+/* Onelook: train, validate, run and export YOLO26 on CPUs and GPUs. The only public header (C17, usable from C++).
+ *
+ * Every handle is created by ol_<thing>_create and released by ol_<thing>_destroy. A context may be used from one thread
+ * at a time; several contexts may be used side by side in one process. The library never prints, exits or aborts. */
+#ifndef ONELOOK_H
+#define ONELOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(ONELOOK_BUILDING_LIBRARY) || defined(__GNUC__)
+#define OL_API __attribute__((visibility("default")))
+#else
+#define OL_API
+#endif
+
+/* Outcome of a fallible call. The context's message says what, where and what to do. */
+typedef enum ol_status {
+    OL_OK = 0,
+    OL_ERROR_ARGUMENT,    /* an argument or a setting has a wrong name, type or value */
+    OL_ERROR_NOT_FOUND,   /* a file, folder, device or name does not exist */
+    OL_ERROR_IO,          /* the operating system refused a read or a write */
+    OL_ERROR_FORMAT,      /* a file's content is not what its name promises */
+    OL_ERROR_MEMORY,      /* host or device memory is exhausted */
+    OL_ERROR_UNSUPPORTED, /* valid, but this build or device cannot do it */
+    OL_ERROR_NUMERIC,     /* a loss or gradient is NaN or infinite */
+    OL_ERROR_DEVICE,      /* a device or its driver failed */
+    OL_ERROR_INTERRUPTED, /* the caller asked to stop */
+    OL_ERROR_INTERNAL     /* a bug of ours */
+} ol_status;
+
+typedef struct ol_context ol_context;
+
+typedef enum ol_log_level { OL_LOG_INFO = 0, OL_LOG_WARNING, OL_LOG_ERROR, OL_LOG_PROGRESS } ol_log_level;
+
+/* Receives one line without its newline. OL_LOG_PROGRESS lines replace each other on a terminal.
+ * May be called from any thread, never from two at once for one context. */
+typedef void (*ol_log_fn)(void *user, ol_log_level level, const char *line);
+
+/* Resizes `block` to `bytes` (NULL: allocates; 0: frees and returns NULL). Returns NULL when memory is out. Thread-safe. */
+typedef void *(*ol_realloc_fn)(void *user, void *block, size_t bytes);
+
+typedef struct ol_context_options {
+    size_t struct_bytes; /* sizeof(ol_context_options); lets the struct grow */
+    ol_log_fn log;       /* NULL: silent */
+    void *log_user;
+    ol_realloc_fn realloc_block; /* NULL: the C library's */
+    void *realloc_user;
+    int n_threads; /* compute threads; 0: one a physical core of the process's affinity mask */
+} ol_context_options;
+
+/* `options` may be NULL. Fails only for want of memory, with *context untouched. */
+OL_API ol_status ol_context_create(const ol_context_options *options, ol_context **context);
+OL_API void ol_context_destroy(ol_context *context);
+/* The message of the last failed call on this context, "" when there was none. Valid until the next call. */
+OL_API const char *ol_context_message(const ol_context *context);
+/* Asks a running call on this context to finish its step, leave its files whole and return OL_ERROR_INTERRUPTED.
+ * The one function that may be called from a signal handler or another thread meanwhile. */
+OL_API void ol_context_interrupt(ol_context *context);
+
+/* "0.1.0" */
+OL_API const char *ol_version(void);
+OL_API const char *ol_status_name(ol_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

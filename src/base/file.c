@@ -1,0 +1,265 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+bool file_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *n_bytes) {
+    const size_t limit = limit_bytes > 0 ? limit_bytes : (size_t)1 << 30;
+    ol_status status = OL_OK;
+    char *buffer = NULL;
+    size_t length = 0;
+    struct stat st;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return ctx_fail(ctx, errno == ENOENT ? OL_ERROR_NOT_FOUND : OL_ERROR_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (fstat(fileno(file), &st) != 0 || S_ISDIR(st.st_mode)) {
+        status = ctx_fail(ctx, OL_ERROR_IO, "cannot read '%s': it is a folder", path);
+        goto fail;
+    }
+    if ((uintmax_t)st.st_size > limit) {
+        status = ctx_fail(ctx, OL_ERROR_FORMAT, "'%s' is larger than the allowed %zu bytes", path, limit);
+        goto fail;
+    }
+    size_t capacity = (size_t)st.st_size + 1;
+    buffer = mem_alloc(ctx, capacity, 1);
+    if (buffer == NULL) {
+        status = OL_ERROR_MEMORY;
+        goto fail;
+    }
+    for (;;) { /* pipes and /proc report no size: read until the end */
+        length += fread(buffer + length, 1, capacity - 1 - length, file);
+        if (length < capacity - 1 || feof(file)) break;
+        const int next = fgetc(file);
+        if (next == EOF) break;
+        if (length + 1 > limit) {
+            status = ctx_fail(ctx, OL_ERROR_FORMAT, "'%s' is larger than the allowed %zu bytes", path, limit);
+            goto fail;
+        }
+        char *grown = mem_resize(ctx, buffer, capacity * 2 + 64, 1);
+        if (grown == NULL) {
+            status = OL_ERROR_MEMORY;
+            goto fail;
+        }
+        buffer = grown;
+        capacity = capacity * 2 + 64;
+        buffer[length++] = (char)next;
+    }
+    if (ferror(file)) {
+        status = ctx_fail(ctx, OL_ERROR_IO, "cannot read '%s': %s", path, strerror(errno));
+        goto fail;
+    }
+    fclose(file);
+    buffer[length] = '\0';
+    *bytes = buffer;
+    *n_bytes = length;
+    return OL_OK;
+fail:
+    mem_free(ctx, buffer);
+    fclose(file);
+    return status;
+}
+
+static ol_status write_failure(ol_context *ctx, const char *path) {
+    return ctx_fail(ctx, OL_ERROR_IO, "cannot write '%s': %s", path, strerror(errno));
+}
+
+ol_status file_atomic_begin(arena *a, const char *path, char **temporary) {
+    char *name = arena_printf(a, "%s.tmp-%ld", path, (long)getpid());
+    if (name == NULL) return OL_ERROR_MEMORY;
+    *temporary = name;
+    return OL_OK;
+}
+
+static void sync_parent(const char *path) {
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash != NULL ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder) return;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    const int fd = open(slash == NULL ? "." : length == 0 ? "/" : folder, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path) {
+    const int fd = open(temporary, O_RDONLY);
+    if (fd < 0 || fsync(fd) != 0) {
+        if (fd >= 0) close(fd);
+        write_failure(ctx, path);
+        unlink(temporary);
+        return OL_ERROR_IO;
+    }
+    close(fd);
+    if (rename(temporary, path) != 0) {
+        write_failure(ctx, path);
+        unlink(temporary);
+        return OL_ERROR_IO;
+    }
+    sync_parent(path);
+    return OL_OK;
+}
+
+static ol_status write_all(ol_context *ctx, const char *path, const char *mode, const void *bytes, size_t n_bytes) {
+    FILE *file = fopen(path, mode);
+    if (file == NULL) return write_failure(ctx, path);
+    const bool written = n_bytes == 0 || fwrite(bytes, 1, n_bytes, file) == n_bytes;
+    const int write_errno = errno;
+    if (fclose(file) != 0 || !written) {
+        if (!written) errno = write_errno;
+        return write_failure(ctx, path);
+    }
+    return OL_OK;
+}
+
+ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+    arena a;
+    char *temporary = NULL;
+    arena_init(&a, ctx, 0);
+    ol_status status = file_atomic_begin(&a, path, &temporary);
+    if (status == OL_OK) {
+        status = write_all(ctx, temporary, "wb", bytes, n_bytes);
+        if (status == OL_OK)
+            status = file_atomic_commit(ctx, temporary, path);
+        else
+            unlink(temporary);
+    }
+    arena_deinit(&a);
+    return status;
+}
+
+ol_status file_append(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+    return write_all(ctx, path, "ab", bytes, n_bytes);
+}
+
+ol_status folder_create(ol_context *ctx, const char *path) {
+    char *copy = mem_strdup(ctx, path);
+    if (copy == NULL) return OL_ERROR_MEMORY;
+    ol_status status = OL_OK;
+    for (char *at = copy + 1; status == OL_OK; at++) {
+        if (*at != '/' && *at != '\0') continue;
+        const bool last = *at == '\0';
+        *at = '\0';
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && file_is_folder(copy)) && !(errno != EEXIST && file_is_folder(copy)))
+            status = ctx_fail(ctx, OL_ERROR_IO, "cannot create the folder '%s': %s", copy,
+                              errno == EEXIST ? "a file of that name exists" : strerror(errno));
+        if (last) break;
+        *at = '/';
+    }
+    mem_free(ctx, copy);
+    return status;
+}
+
+typedef struct path_list {
+    char **paths;
+    size_t count, capacity;
+} path_list;
+
+static ol_status list_into(arena *a, const char *folder, bool recursive, int depth, path_list *list) {
+    if (depth > 64) return ctx_fail(a->ctx, OL_ERROR_IO, "'%s' is nested more than 64 folders deep", folder);
+    DIR *dir = opendir(folder);
+    if (dir == NULL) return ctx_fail(a->ctx, OL_ERROR_IO, "cannot list the folder '%s': %s", folder, strerror(errno));
+    ol_status status = OL_OK;
+    for (struct dirent *entry; status == OL_OK && (entry = readdir(dir)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        char *path = path_join(a, folder, entry->d_name);
+        struct stat st;
+        if (path == NULL) {
+            status = OL_ERROR_MEMORY;
+        } else if (stat(path, &st) != 0) {
+            continue; /* a dangling link */
+        } else if (S_ISDIR(st.st_mode)) {
+            if (recursive && entry->d_name[0] != '.') status = list_into(a, path, true, depth + 1, list);
+        } else if (S_ISREG(st.st_mode)) {
+            void *block = list->paths;
+            status = mem_grow(a->ctx, &block, &list->capacity, list->count + 1, sizeof *list->paths);
+            list->paths = block;
+            if (status == OL_OK) list->paths[list->count++] = path;
+        }
+    }
+    closedir(dir);
+    return status;
+}
+
+static int compare_paths(const void *x, const void *y) { return strcmp(*(char *const *)x, *(char *const *)y); }
+
+ol_status folder_list(arena *a, const char *path, bool recursive, char ***paths, size_t *n_paths) {
+    path_list list = {0};
+    ol_status status = list_into(a, path, recursive, 0, &list);
+    char **copy = status == OL_OK ? arena_alloc(a, list.count + 1, sizeof *copy) : NULL;
+    if (status == OL_OK && copy == NULL) status = OL_ERROR_MEMORY;
+    if (status == OL_OK) {
+        if (list.count > 0) {
+            qsort(list.paths, list.count, sizeof *list.paths, compare_paths);
+            memcpy(copy, list.paths, list.count * sizeof *copy);
+        }
+        *paths = copy;
+        *n_paths = list.count;
+    }
+    mem_free(a->ctx, list.paths);
+    return status;
+}
+
+bool path_is_absolute(const char *path) { return path[0] == '/'; }
+
+char *path_join(arena *a, const char *folder, const char *name) {
+    if (path_is_absolute(name) || folder[0] == '\0') return arena_strdup(a, name);
+    const size_t n = strlen(folder);
+    return arena_printf(a, folder[n - 1] == '/' ? "%s%s" : "%s/%s", folder, name);
+}
+
+const char *path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+char *path_parent(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) return arena_strdup(a, ".");
+    if (slash == path) return arena_strdup(a, "/");
+    return arena_strndup(a, path, (size_t)(slash - path));
+}
+
+const char *path_suffix(const char *path) {
+    const char *name = path_name(path), *dot = strrchr(name, '.');
+    return dot != NULL && dot != name ? dot : name + strlen(name);
+}
+
+char *path_stem(arena *a, const char *path) {
+    const char *name = path_name(path);
+    return arena_strndup(a, name, (size_t)(path_suffix(path) - name));
+}
+
+char *path_with_suffix(arena *a, const char *path, const char *suffix) {
+    return arena_printf(a, "%.*s%s", (int)(path_suffix(path) - path), path, suffix);
+}
+
+char *path_absolute(arena *a, const char *path) {
+    if (path_is_absolute(path)) return arena_strdup(a, path);
+    char folder[4096];
+    if (getcwd(folder, sizeof folder) == NULL) return arena_strdup(a, path);
+    while (path[0] == '.' && path[1] == '/') path += 2;
+    return path[0] == '\0' || strcmp(path, ".") == 0 ? arena_strdup(a, folder) : path_join(a, folder, path);
+}
+
+char *path_numbered(arena *a, const char *path) {
+    if (!file_exists(path)) return arena_strdup(a, path);
+    for (int n = 2;; n++) {
+        char *candidate = arena_printf(a, "%s-%d", path, n);
+        if (candidate == NULL || !file_exists(candidate)) return candidate;
+    }
+}

@@ -1,0 +1,44 @@
+/* A graph made ready for one device: every tensor has a lifetime, an offset in one arena and a physical layout, every op a
+ * resolved kernel. Running it allocates nothing and decides nothing. One thread at a time may use a plan. */
+#ifndef GRAPH_PLAN_H
+#define GRAPH_PLAN_H
+
+#include "base/text.h"
+#include "graph/graph.h"
+
+typedef struct device device;               /* src/device/device.h */
+typedef struct device_buffer device_buffer; /* memory on a device */
+typedef struct plan plan;
+
+/* The graph must outlive the plan and must not change. */
+ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out);
+void plan_destroy(plan *p);
+
+/* Gives a PARAM, BUFFER or GRAD tensor its memory (dense, logical order, `offset_bytes` into `buffer`, which outlives the plan).
+ * All of them must be bound before the first run. */
+ol_status plan_bind(plan *p, tensor_ref t, device_buffer *buffer, size_t offset_bytes);
+/* Host copies in dense logical order; `bytes` must be the tensor's size. Writing goes to INPUT, reading from INPUT or OUTPUT. */
+ol_status plan_write(plan *p, tensor_ref t, const void *host, size_t bytes);
+ol_status plan_read(plan *p, tensor_ref t, void *host, size_t bytes);
+/* Tells that bound parameters were changed from outside since the last run, so that packed copies are made anew.
+ * Plans of derived graphs (training) always repack. */
+void plan_params_changed(plan *p);
+ol_status plan_run(plan *p);
+
+/* Bytes of the activation arena plus scratch and packed weights. */
+size_t plan_memory_bytes(const plan *p);
+/* Per-op seconds of the last run when profiling is on; for `yolo` benches and tests. */
+void plan_profile_enable(plan *p, bool on);
+ol_status plan_profile_report(const plan *p, text *out);
+
+/* --- implemented by src/device; declared here because plans hand them around --- */
+ol_status device_open(ol_context *ctx, const char *name, device **out); /* "cpu" */
+void device_close(device *dev);
+ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out); /* cleared */
+void device_buffer_destroy(device_buffer *b);
+ol_status device_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes);
+ol_status device_buffer_read(const device_buffer *b, size_t offset_bytes, void *host, size_t bytes);
+/* The host address where the device shares memory with the host (CPU), else NULL. */
+void *device_buffer_host(device_buffer *b);
+
+#endif
