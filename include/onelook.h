@@ -1,7 +1,8 @@
 /* Onelook: train, validate, run and export YOLO26 on CPUs and GPUs. The only public header (C17, usable from C++).
  *
- * Every handle is created by ol_<thing>_create and released by ol_<thing>_destroy. A context may be used from one thread
- * at a time; several contexts may be used side by side in one process. The library never prints, exits or aborts. */
+ * Every handle is created by ol_<thing>_create and released by ol_<thing>_destroy. A context may be used from one
+ * thread at a time; several contexts may be used side by side in one process. The library never prints, exits or
+ * aborts. */
 #ifndef ONELOOK_H
 #define ONELOOK_H
 
@@ -42,7 +43,8 @@ typedef enum ol_log_level { OL_LOG_INFO = 0, OL_LOG_WARNING, OL_LOG_ERROR, OL_LO
  * May be called from any thread, never from two at once for one context. */
 typedef void (*ol_log_fn)(void *user, ol_log_level level, const char *line);
 
-/* Resizes `block` to `bytes` (NULL: allocates; 0: frees and returns NULL). Returns NULL when memory is out. Thread-safe. */
+/* Resizes `block` to `bytes` (NULL: allocates; 0: frees and returns NULL). Returns NULL when memory is out.
+ * Thread-safe. */
 typedef void *(*ol_realloc_fn)(void *user, void *block, size_t bytes);
 
 typedef struct ol_context_options {

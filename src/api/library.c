@@ -1,7 +1,9 @@
 /* Version and names: the parts of the public interface that need nothing else. */
 #include "onelook.h"
 
-const char *ol_version(void) { return "0.1.0"; }
+const char *ol_version(void) {
+    return "0.1.0";
+}
 
 const char *ol_status_name(ol_status status) {
     static const char *const names[] = {"ok",          "argument", "not found", "io",          "format",  "memory",

@@ -36,7 +36,8 @@ void *arena_alloc(arena *a, size_t count, size_t size) {
     bytes &= ~(ALIGNMENT - 1);
     if (bytes == 0) bytes = ALIGNMENT;
     if (a->limit_bytes > 0 && (bytes > a->limit_bytes || a->total_bytes > a->limit_bytes - bytes)) {
-        ctx_fail(a->ctx, OL_ERROR_FORMAT, "the content needs more than the allowed %zu MiB of memory", a->limit_bytes >> 20);
+        ctx_fail(a->ctx, OL_ERROR_FORMAT, "the content needs more than the allowed %zu MiB of memory",
+                 a->limit_bytes >> 20);
         return NULL;
     }
     if (a->head == NULL || a->head->size - a->head->used < bytes) {
@@ -61,7 +62,9 @@ char *arena_strndup(arena *a, const char *text, size_t length) {
     return copy;
 }
 
-char *arena_strdup(arena *a, const char *text) { return arena_strndup(a, text, strlen(text)); }
+char *arena_strdup(arena *a, const char *text) {
+    return arena_strndup(a, text, strlen(text));
+}
 
 char *arena_printf(arena *a, const char *format, ...) {
     va_list args, again;

@@ -68,13 +68,21 @@ void ol_context_destroy(ol_context *ctx) {
     ctx->realloc_block(ctx->realloc_user, ctx, 0);
 }
 
-const char *ol_context_message(const ol_context *ctx) { return ctx->message; }
+const char *ol_context_message(const ol_context *ctx) {
+    return ctx->message;
+}
 
-void ol_context_interrupt(ol_context *ctx) { atomic_store(&ctx->interrupted, true); }
+void ol_context_interrupt(ol_context *ctx) {
+    atomic_store(&ctx->interrupted, true);
+}
 
-bool ctx_interrupted(const ol_context *ctx) { return atomic_load(&ctx->interrupted); }
+bool ctx_interrupted(const ol_context *ctx) {
+    return atomic_load(&ctx->interrupted);
+}
 
-int ctx_threads(const ol_context *ctx) { return ctx->n_threads; }
+int ctx_threads(const ol_context *ctx) {
+    return ctx->n_threads;
+}
 
 ol_status ctx_fail(ol_context *ctx, ol_status status, const char *format, ...) {
     va_list args;
@@ -126,9 +134,13 @@ void ctx_log(ol_context *ctx, ol_log_level level, const char *format, ...) {
     pthread_mutex_unlock(&ctx->lock);
 }
 
-bool size_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+bool size_mul(size_t a, size_t b, size_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
 
-bool size_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+bool size_add(size_t a, size_t b, size_t *sum) {
+    return !__builtin_add_overflow(a, b, sum);
+}
 
 void *mem_resize(ol_context *ctx, void *block, size_t count, size_t size) {
     size_t bytes;
@@ -141,7 +153,9 @@ void *mem_resize(ol_context *ctx, void *block, size_t count, size_t size) {
     return grown;
 }
 
-void *mem_alloc(ol_context *ctx, size_t count, size_t size) { return mem_resize(ctx, NULL, count, size); }
+void *mem_alloc(ol_context *ctx, size_t count, size_t size) {
+    return mem_resize(ctx, NULL, count, size);
+}
 
 void *mem_alloc0(ol_context *ctx, size_t count, size_t size) {
     void *block = mem_alloc(ctx, count, size);
@@ -185,7 +199,8 @@ ol_status mem_grow(ol_context *ctx, void **block, size_t *capacity, size_t neede
     if (needed <= *capacity) return OL_OK;
     size_t room = *capacity > 0 ? *capacity : 8;
     while (room < needed) {
-        if (!size_mul(room, 2, &room)) return ctx_fail(ctx, OL_ERROR_MEMORY, "an array of %zu elements is too large", needed);
+        if (!size_mul(room, 2, &room))
+            return ctx_fail(ctx, OL_ERROR_MEMORY, "an array of %zu elements is too large", needed);
     }
     void *grown = mem_resize(ctx, *block, room, element_bytes);
     if (grown == NULL) return OL_ERROR_MEMORY;

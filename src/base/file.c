@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
 
 bool file_is_folder(const char *path) {
     struct stat st;
@@ -24,7 +26,8 @@ ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char 
     struct stat st;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
-        return ctx_fail(ctx, errno == ENOENT ? OL_ERROR_NOT_FOUND : OL_ERROR_IO, "cannot open '%s': %s", path, strerror(errno));
+        return ctx_fail(ctx, errno == ENOENT ? OL_ERROR_NOT_FOUND : OL_ERROR_IO, "cannot open '%s': %s", path,
+                        strerror(errno));
     if (fstat(fileno(file), &st) != 0 || S_ISDIR(st.st_mode)) {
         status = ctx_fail(ctx, OL_ERROR_IO, "cannot read '%s': it is a folder", path);
         goto fail;
@@ -154,7 +157,8 @@ ol_status folder_create(ol_context *ctx, const char *path) {
         if (*at != '/' && *at != '\0') continue;
         const bool last = *at == '\0';
         *at = '\0';
-        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && file_is_folder(copy)) && !(errno != EEXIST && file_is_folder(copy)))
+        if (mkdir(copy, 0777) != 0 && !(errno == EEXIST && file_is_folder(copy)) &&
+            !(errno != EEXIST && file_is_folder(copy)))
             status = ctx_fail(ctx, OL_ERROR_IO, "cannot create the folder '%s': %s", copy,
                               errno == EEXIST ? "a file of that name exists" : strerror(errno));
         if (last) break;
@@ -195,7 +199,9 @@ static ol_status list_into(arena *a, const char *folder, bool recursive, int dep
     return status;
 }
 
-static int compare_paths(const void *x, const void *y) { return strcmp(*(char *const *)x, *(char *const *)y); }
+static int compare_paths(const void *x, const void *y) {
+    return strcmp(*(char *const *)x, *(char *const *)y);
+}
 
 ol_status folder_list(arena *a, const char *path, bool recursive, char ***paths, size_t *n_paths) {
     path_list list = {0};
@@ -214,7 +220,9 @@ ol_status folder_list(arena *a, const char *path, bool recursive, char ***paths,
     return status;
 }
 
-bool path_is_absolute(const char *path) { return path[0] == '/'; }
+bool path_is_absolute(const char *path) {
+    return path[0] == '/';
+}
 
 char *path_join(arena *a, const char *folder, const char *name) {
     if (path_is_absolute(name) || folder[0] == '\0') return arena_strdup(a, name);

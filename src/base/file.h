@@ -10,7 +10,8 @@ bool file_is_folder(const char *path);
 /* Reads the whole file; *bytes is NUL-terminated (the NUL is not counted) and freed with mem_free. Files larger than
  * `limit_bytes` (0: 1 GiB) are refused. The message names the path and the reason. */
 ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *n_bytes);
-/* Writes to a temporary name beside `path`, syncs and renames: `path` holds the old or the new content, never a part. */
+/* Writes to a temporary name beside `path`, syncs and renames: `path` holds the old or the new content, never a part.
+ */
 ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
 /* Same, in two steps for writers that stream: begin gives the temporary path (in `a`), commit syncs and renames it. */
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary);
@@ -29,7 +30,7 @@ const char *path_name(const char *path);                         /* last compone
 char *path_stem(arena *a, const char *path);                     /* last component without its last suffix */
 const char *path_suffix(const char *path);                       /* ".jpg", "" when there is none; a view */
 char *path_with_suffix(arena *a, const char *path, const char *suffix);
-char *path_absolute(arena *a, const char *path);                 /* against the working folder; no symlink resolution */
+char *path_absolute(arena *a, const char *path); /* against the working folder; no symlink resolution */
 bool path_is_absolute(const char *path);
 
 /* `path`, or path-2, path-3 … : the first that does not exist (run folders). */

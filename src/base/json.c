@@ -20,7 +20,8 @@ static const value *convert(arena *a, const cJSON *node) {
     cJSON_ArrayForEach(child, node) {
         if (parent == NULL) return NULL;
         const value *item = convert(a, child);
-        const ol_status status = cJSON_IsArray(node) ? value_append(a, parent, item) : value_set(a, parent, child->string, item);
+        const ol_status status =
+            cJSON_IsArray(node) ? value_append(a, parent, item) : value_set(a, parent, child->string, item);
         if (status != OL_OK) return NULL;
     }
     return parent;
@@ -70,11 +71,21 @@ static void write_float(text *out, double x) {
 
 ol_status json_write(text *out, const value *v) {
     switch (v->kind) {
-    case VALUE_NULL: text_printf(out, "null"); break;
-    case VALUE_BOOL: text_printf(out, v->as.boolean ? "true" : "false"); break;
-    case VALUE_INT: text_printf(out, "%lld", (long long)v->as.integer); break;
-    case VALUE_FLOAT: write_float(out, v->as.real); break;
-    case VALUE_STRING: write_string(out, v->as.string); break;
+    case VALUE_NULL:
+        text_printf(out, "null");
+        break;
+    case VALUE_BOOL:
+        text_printf(out, v->as.boolean ? "true" : "false");
+        break;
+    case VALUE_INT:
+        text_printf(out, "%lld", (long long)v->as.integer);
+        break;
+    case VALUE_FLOAT:
+        write_float(out, v->as.real);
+        break;
+    case VALUE_STRING:
+        write_string(out, v->as.string);
+        break;
     case VALUE_LIST:
         text_printf(out, "[");
         for (size_t i = 0; i < v->as.list.count; i++) {

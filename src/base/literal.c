@@ -107,11 +107,21 @@ static void write_string(text *out, const char *s) {
 
 ol_status literal_write(text *out, const value *v) {
     switch (v->kind) {
-    case VALUE_NULL: text_printf(out, "None"); break;
-    case VALUE_BOOL: text_printf(out, v->as.boolean ? "True" : "False"); break;
-    case VALUE_INT: text_printf(out, "%lld", (long long)v->as.integer); break;
-    case VALUE_FLOAT: scalar_print_float(out, v->as.real); break;
-    case VALUE_STRING: write_string(out, v->as.string); break;
+    case VALUE_NULL:
+        text_printf(out, "None");
+        break;
+    case VALUE_BOOL:
+        text_printf(out, v->as.boolean ? "True" : "False");
+        break;
+    case VALUE_INT:
+        text_printf(out, "%lld", (long long)v->as.integer);
+        break;
+    case VALUE_FLOAT:
+        scalar_print_float(out, v->as.real);
+        break;
+    case VALUE_STRING:
+        write_string(out, v->as.string);
+        break;
     case VALUE_LIST:
         text_printf(out, "[");
         for (size_t i = 0; i < v->as.list.count; i++) {

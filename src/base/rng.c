@@ -38,7 +38,9 @@ double rng_uniform(rng *r) {
     return (double)((high << 26) | low) * 0x1p-53;
 }
 
-double rng_range(rng *r, double low, double high) { return low + (high - low) * rng_uniform(r); }
+double rng_range(rng *r, double low, double high) {
+    return low + (high - low) * rng_uniform(r);
+}
 
 uint32_t rng_below(rng *r, uint32_t n) {
     const uint32_t limit = UINT32_MAX - UINT32_MAX % n;

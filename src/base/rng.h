@@ -1,5 +1,5 @@
-/* Counter-based random numbers (Philox 4x32-10, Salmon et al., SC 2011). The same key gives the same stream whatever the
- * thread, rank or device. No state but the struct. */
+/* Counter-based random numbers (Philox 4x32-10, Salmon et al., SC 2011). The same key gives the same stream whatever
+ * the thread, rank or device. No state but the struct. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

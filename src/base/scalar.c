@@ -42,8 +42,11 @@ static bool parse_float(const char *text, double *x) {
 
 value *scalar_parse(arena *a, const char *text, scalar_style style) {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
-    static const char *const trues[] = {"true", "True", "TRUE", NULL}, *const falses[] = {"false", "False", "FALSE", NULL};
-    static const char *const infinities[] = {".inf", ".Inf", ".INF", "+.inf", "-.inf", NULL}, *const nans[] = {".nan", ".NaN", ".NAN", NULL};
+    static const char *const trues[] = {"true", "True", "TRUE", NULL}, *const falses[] = {"false", "False", "FALSE",
+                                                                                          NULL};
+    static const char *const infinities[] = {".inf", ".Inf", ".INF", "+.inf", "-.inf", NULL}, *const nans[] = {
+                                                                                                  ".nan", ".NaN",
+                                                                                                  ".NAN", NULL};
     int64_t integer;
     double real;
     if (style == SCALAR_YAML) {
@@ -94,8 +97,9 @@ static bool needs_quotes(const char *s) {
     for (const char *p = s; *p != '\0'; p++) {
         if ((unsigned char)*p < 32 || *p == 127) return true;
     }
-    static const char *const words[] = {"null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE", "yes", "Yes", "YES",
-                                        "no",   "No",   "NO",   "on",   "On",   "ON",   "off",   "Off",   "OFF",   "y",   "n",   NULL};
+    static const char *const words[] = {"null",  "Null", "NULL", "true", "True", "TRUE", "false", "False",
+                                        "FALSE", "yes",  "Yes",  "YES",  "no",   "No",   "NO",    "on",
+                                        "On",    "ON",   "off",  "Off",  "OFF",  "y",    "n",     NULL};
     int64_t integer;
     double real;
     return is_one_of(s, words) || *s == '.' || *s == '+' || parse_int(s, &integer) || parse_float(s, &real);

@@ -5,7 +5,8 @@
 #include "base/value.h"
 
 typedef enum scalar_style {
-    SCALAR_YAML,   /* null ~ None (as words), true/false/yes-like words stay text except true/false in YAML's three cases */
+    SCALAR_YAML, /* null ~ None (as words), true/false/yes-like words stay text except true/false in YAML's three cases
+                  */
     SCALAR_LITERAL /* none/true/false in any case */
 } scalar_style;
 

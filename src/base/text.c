@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-void text_init(text *t, ol_context *ctx) { *t = (text){.ctx = ctx}; }
+void text_init(text *t, ol_context *ctx) {
+    *t = (text){.ctx = ctx};
+}
 
 void text_deinit(text *t) {
     mem_free(t->ctx, t->bytes);
@@ -47,7 +49,9 @@ void text_printf(text *t, const char *format, ...) {
     va_end(args);
 }
 
-const char *text_c(const text *t) { return t->bytes != NULL ? t->bytes : ""; }
+const char *text_c(const text *t) {
+    return t->bytes != NULL ? t->bytes : "";
+}
 
 /* Length of the longest common substring and where it starts in each. */
 static size_t longest_match(const char *a, size_t na, const char *b, size_t nb, size_t *at_a, size_t *at_b) {

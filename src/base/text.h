@@ -1,5 +1,5 @@
-/* A growing string. Owns its bytes; after a failed append `failed` is set and later appends do nothing, so that a caller
- * checks once at the end. */
+/* A growing string. Owns its bytes; after a failed append `failed` is set and later appends do nothing, so that a
+ * caller checks once at the end. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 

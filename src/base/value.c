@@ -35,12 +35,18 @@ value *value_string(arena *a, const char *text) {
     return v;
 }
 
-value *value_list(arena *a) { return node(a, VALUE_LIST); }
+value *value_list(arena *a) {
+    return node(a, VALUE_LIST);
+}
 
-value *value_map(arena *a) { return node(a, VALUE_MAP); }
+value *value_map(arena *a) {
+    return node(a, VALUE_MAP);
+}
 
 /* Lists and maps grow by doubling: room is 0, 4, 8, 16 …, so it follows from the count. */
-static bool is_full(size_t count) { return count == 0 || (count >= 4 && (count & (count - 1)) == 0); }
+static bool is_full(size_t count) {
+    return count == 0 || (count >= 4 && (count & (count - 1)) == 0);
+}
 
 static const value **grown(arena *a, const value **items, size_t count) {
     if (!is_full(count)) return items;
@@ -97,7 +103,9 @@ const char *value_kind_name(const value *v) {
     return names[v->kind];
 }
 
-bool value_is_number(const value *v) { return v->kind == VALUE_INT || v->kind == VALUE_FLOAT; }
+bool value_is_number(const value *v) {
+    return v->kind == VALUE_INT || v->kind == VALUE_FLOAT;
+}
 
 double value_as_double(const value *v) {
     if (v->kind == VALUE_INT) return (double)v->as.integer;

@@ -6,7 +6,15 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-typedef enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_INT, VALUE_FLOAT, VALUE_STRING, VALUE_LIST, VALUE_MAP } value_kind;
+typedef enum value_kind {
+    VALUE_NULL,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_FLOAT,
+    VALUE_STRING,
+    VALUE_LIST,
+    VALUE_MAP
+} value_kind;
 
 typedef struct value value;
 struct value {

@@ -64,24 +64,32 @@ static ol_status convert(reader *r, yaml_node_t *node, size_t depth, const value
         return OL_OK;
     }
     if (depth > MAX_DEPTH || ++r->n_nodes > MAX_NODES)
-        return ctx_fail(r->a->ctx, OL_ERROR_FORMAT, "%s:%zu: nested too deeply or too large", r->name, node->start_mark.line + 1);
+        return ctx_fail(r->a->ctx, OL_ERROR_FORMAT, "%s:%zu: nested too deeply or too large", r->name,
+                        node->start_mark.line + 1);
     switch (node->type) {
-    case YAML_SCALAR_NODE: return convert_scalar(r, node, out);
-    case YAML_SEQUENCE_NODE: return convert_sequence(r, node, depth, out);
-    case YAML_MAPPING_NODE: return convert_mapping(r, node, depth, out);
-    default: *out = &value_null; return OL_OK;
+    case YAML_SCALAR_NODE:
+        return convert_scalar(r, node, out);
+    case YAML_SEQUENCE_NODE:
+        return convert_sequence(r, node, depth, out);
+    case YAML_MAPPING_NODE:
+        return convert_mapping(r, node, depth, out);
+    default:
+        *out = &value_null;
+        return OL_OK;
     }
 }
 
 ol_status yaml_parse(arena *a, const char *name, const char *text, size_t length, const value **out) {
     yaml_parser_t parser;
     yaml_document_t doc;
-    if (!yaml_parser_initialize(&parser)) return ctx_fail(a->ctx, OL_ERROR_MEMORY, "out of memory while reading %s", name);
+    if (!yaml_parser_initialize(&parser))
+        return ctx_fail(a->ctx, OL_ERROR_MEMORY, "out of memory while reading %s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &doc)) {
-        const ol_status status = ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s:%zu: not valid YAML: %s%s%s", name, parser.problem_mark.line + 1,
-                                          parser.problem != NULL ? parser.problem : "unreadable text",
-                                          parser.context != NULL ? " " : "", parser.context != NULL ? parser.context : "");
+        const ol_status status =
+            ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s:%zu: not valid YAML: %s%s%s", name, parser.problem_mark.line + 1,
+                     parser.problem != NULL ? parser.problem : "unreadable text", parser.context != NULL ? " " : "",
+                     parser.context != NULL ? parser.context : "");
         yaml_parser_delete(&parser);
         return status;
     }
@@ -106,15 +114,27 @@ ol_status yaml_read(arena *a, const char *path, const value **out) {
 
 static void write_scalar(text *out, const value *v) {
     switch (v->kind) {
-    case VALUE_NULL: text_printf(out, "null"); break;
-    case VALUE_BOOL: text_printf(out, v->as.boolean ? "true" : "false"); break;
-    case VALUE_INT: text_printf(out, "%lld", (long long)v->as.integer); break;
-    case VALUE_FLOAT: scalar_print_float(out, v->as.real); break;
-    default: scalar_print_yaml_string(out, v->as.string); break;
+    case VALUE_NULL:
+        text_printf(out, "null");
+        break;
+    case VALUE_BOOL:
+        text_printf(out, v->as.boolean ? "true" : "false");
+        break;
+    case VALUE_INT:
+        text_printf(out, "%lld", (long long)v->as.integer);
+        break;
+    case VALUE_FLOAT:
+        scalar_print_float(out, v->as.real);
+        break;
+    default:
+        scalar_print_yaml_string(out, v->as.string);
+        break;
     }
 }
 
-static size_t child_count(const value *v) { return v->kind == VALUE_LIST ? v->as.list.count : v->kind == VALUE_MAP ? v->as.map.count : 0; }
+static size_t child_count(const value *v) {
+    return v->kind == VALUE_LIST ? v->as.list.count : v->kind == VALUE_MAP ? v->as.map.count : 0;
+}
 
 static void write_node(text *out, const value *v, int indent) {
     for (size_t i = 0; i < child_count(v); i++) {

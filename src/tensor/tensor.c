@@ -6,21 +6,34 @@
 static const struct {
     const char *name;
     size_t bytes;
-} dtypes[] = {[DTYPE_F32] = {"f32", 4}, [DTYPE_F16] = {"f16", 2},   [DTYPE_BF16] = {"bf16", 2}, [DTYPE_F64] = {"f64", 8},
-              [DTYPE_U8] = {"u8", 1},   [DTYPE_BOOL] = {"bool", 1}, [DTYPE_I8] = {"i8", 1},     [DTYPE_I16] = {"i16", 2},
-              [DTYPE_I32] = {"i32", 4}, [DTYPE_I64] = {"i64", 8}};
+} dtypes[] = {
+    [DTYPE_F32] = {"f32", 4}, [DTYPE_F16] = {"f16", 2},   [DTYPE_BF16] = {"bf16", 2}, [DTYPE_F64] = {"f64", 8},
+    [DTYPE_U8] = {"u8", 1},   [DTYPE_BOOL] = {"bool", 1}, [DTYPE_I8] = {"i8", 1},     [DTYPE_I16] = {"i16", 2},
+    [DTYPE_I32] = {"i32", 4}, [DTYPE_I64] = {"i64", 8}};
 
-size_t dtype_bytes(dtype type) { return dtypes[type].bytes; }
+size_t dtype_bytes(dtype type) {
+    return dtypes[type].bytes;
+}
 
-const char *dtype_name(dtype type) { return dtypes[type].name; }
+const char *dtype_name(dtype type) {
+    return dtypes[type].name;
+}
 
-shape shape_1d(int64_t a) { return (shape){1, {a}}; }
+shape shape_1d(int64_t a) {
+    return (shape){1, {a}};
+}
 
-shape shape_2d(int64_t a, int64_t b) { return (shape){2, {a, b}}; }
+shape shape_2d(int64_t a, int64_t b) {
+    return (shape){2, {a, b}};
+}
 
-shape shape_3d(int64_t a, int64_t b, int64_t c) { return (shape){3, {a, b, c}}; }
+shape shape_3d(int64_t a, int64_t b, int64_t c) {
+    return (shape){3, {a, b, c}};
+}
 
-shape shape_4d(int64_t n, int64_t c, int64_t h, int64_t w) { return (shape){4, {n, c, h, w}}; }
+shape shape_4d(int64_t n, int64_t c, int64_t h, int64_t w) {
+    return (shape){4, {n, c, h, w}};
+}
 
 bool shape_equal(const shape *a, const shape *b) {
     return a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
@@ -45,7 +58,8 @@ void shape_print(const shape *s, char *buffer, size_t buffer_bytes) {
     if (buffer_bytes == 0) return;
     buffer[0] = '\0';
     for (int i = 0; i < s->rank && used < buffer_bytes; i++)
-        used += (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%lld", i == 0 ? "(" : ",", (long long)s->dim[i]);
+        used +=
+            (size_t)snprintf(buffer + used, buffer_bytes - used, "%s%lld", i == 0 ? "(" : ",", (long long)s->dim[i]);
     if (used < buffer_bytes) snprintf(buffer + used, buffer_bytes - used, s->rank == 0 ? "()" : ")");
 }
 
@@ -64,7 +78,9 @@ void tensor_deinit(ol_context *ctx, tensor *t) {
     *t = (tensor){0};
 }
 
-tensor tensor_view(dtype type, shape s, void *data) { return (tensor){type, s, data, false}; }
+tensor tensor_view(dtype type, shape s, void *data) {
+    return (tensor){type, s, data, false};
+}
 
 static float float_of_bits(uint32_t bits) {
     float x;
@@ -101,7 +117,9 @@ uint16_t float_to_half(float x) {
     return (uint16_t)(sign | ((rounded >> 13) - (112u << 10)));
 }
 
-float bf16_to_float(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
+float bf16_to_float(uint16_t bits) {
+    return float_of_bits((uint32_t)bits << 16);
+}
 
 uint16_t float_to_bf16(float x) {
     const uint32_t bits = bits_of_float(x);
@@ -109,23 +127,41 @@ uint16_t float_to_bf16(float x) {
     return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
-#define CONVERT(c_type, expression)                                                                                              \
-    do {                                                                                                                         \
-        const c_type *p = from;                                                                                                  \
-        for (size_t i = 0; i < n; i++) to[i] = (float)(expression);                                                              \
+#define CONVERT(c_type, expression)                                                                                    \
+    do {                                                                                                               \
+        const c_type *p = from;                                                                                        \
+        for (size_t i = 0; i < n; i++) to[i] = (float)(expression);                                                    \
     } while (0)
 
 void convert_to_f32(dtype type, const void *from, float *to, size_t n) {
     switch (type) {
-    case DTYPE_F32: memcpy(to, from, n * sizeof *to); break;
-    case DTYPE_F16: CONVERT(uint16_t, half_to_float(p[i])); break;
-    case DTYPE_BF16: CONVERT(uint16_t, bf16_to_float(p[i])); break;
-    case DTYPE_F64: CONVERT(double, p[i]); break;
+    case DTYPE_F32:
+        memcpy(to, from, n * sizeof *to);
+        break;
+    case DTYPE_F16:
+        CONVERT(uint16_t, half_to_float(p[i]));
+        break;
+    case DTYPE_BF16:
+        CONVERT(uint16_t, bf16_to_float(p[i]));
+        break;
+    case DTYPE_F64:
+        CONVERT(double, p[i]);
+        break;
     case DTYPE_U8:
-    case DTYPE_BOOL: CONVERT(uint8_t, p[i]); break;
-    case DTYPE_I8: CONVERT(int8_t, p[i]); break;
-    case DTYPE_I16: CONVERT(int16_t, p[i]); break;
-    case DTYPE_I32: CONVERT(int32_t, p[i]); break;
-    case DTYPE_I64: CONVERT(int64_t, p[i]); break;
+    case DTYPE_BOOL:
+        CONVERT(uint8_t, p[i]);
+        break;
+    case DTYPE_I8:
+        CONVERT(int8_t, p[i]);
+        break;
+    case DTYPE_I16:
+        CONVERT(int16_t, p[i]);
+        break;
+    case DTYPE_I32:
+        CONVERT(int32_t, p[i]);
+        break;
+    case DTYPE_I64:
+        CONVERT(int64_t, p[i]);
+        break;
     }
 }

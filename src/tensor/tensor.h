@@ -6,7 +6,18 @@
 
 #define SHAPE_MAX_RANK 6
 
-typedef enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_F64, DTYPE_U8, DTYPE_BOOL, DTYPE_I8, DTYPE_I16, DTYPE_I32, DTYPE_I64 } dtype;
+typedef enum dtype {
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_F64,
+    DTYPE_U8,
+    DTYPE_BOOL,
+    DTYPE_I8,
+    DTYPE_I16,
+    DTYPE_I32,
+    DTYPE_I64
+} dtype;
 
 size_t dtype_bytes(dtype type);
 const char *dtype_name(dtype type); /* "f32", … */
@@ -39,12 +50,14 @@ typedef struct tensor {
 ol_status tensor_init(ol_context *ctx, tensor *t, dtype type, shape s); /* cleared */
 void tensor_deinit(ol_context *ctx, tensor *t);
 tensor tensor_view(dtype type, shape s, void *data);
-static inline float *tensor_f32(const tensor *t) { return (float *)t->data; }
+static inline float *tensor_f32(const tensor *t) {
+    return (float *)t->data;
+}
 
 float half_to_float(uint16_t bits);
-uint16_t float_to_half(float x);  /* round to nearest even; beyond the range: infinity */
+uint16_t float_to_half(float x); /* round to nearest even; beyond the range: infinity */
 float bf16_to_float(uint16_t bits);
-uint16_t float_to_bf16(float x);  /* round to nearest even */
+uint16_t float_to_bf16(float x); /* round to nearest even */
 /* Converts n elements of any number type to float32. */
 void convert_to_f32(dtype type, const void *from, float *to, size_t n);
 

@@ -62,7 +62,8 @@ tensor *tensor_list_find(const tensor_list *list, const char *name) {
 }
 
 ol_status tensor_list_add(tensor_list *list, const char *name, dtype type, shape s, tensor **out) {
-    if (tensor_list_find(list, name) != NULL) return ctx_fail(list->ctx, OL_ERROR_FORMAT, "the tensor '%s' occurs twice", name);
+    if (tensor_list_find(list, name) != NULL)
+        return ctx_fail(list->ctx, OL_ERROR_FORMAT, "the tensor '%s' occurs twice", name);
     void *block = list->items;
     ol_status status = mem_grow(list->ctx, &block, &list->capacity, list->count + 1, sizeof *list->items);
     list->items = block;
@@ -84,7 +85,7 @@ ol_status tensor_list_copy(tensor_list *to, const tensor_list *from) {
         const named_tensor *item = &from->items[i];
         tensor *t = NULL;
         const ol_status status = tensor_list_add(to, item->name, item->t.type, item->t.shape, &t);
-        if (status != OL_OK) return status;
+        if (status != OL_OK || t == NULL) return status;
         memcpy(t->data, item->t.data, (size_t)shape_elements(&item->t.shape) * dtype_bytes(item->t.type));
     }
     return OL_OK;

@@ -20,7 +20,8 @@ typedef struct tensor_list {
 
 void tensor_list_init(tensor_list *list, ol_context *ctx);
 void tensor_list_deinit(tensor_list *list);
-/* Appends a cleared tensor; a name that exists already is an error (OL_ERROR_FORMAT). `out` (may be NULL) is valid until the next add. */
+/* Appends a cleared tensor; a name that exists already is an error (OL_ERROR_FORMAT). `out` (may be NULL) is valid
+ * until the next add. */
 ol_status tensor_list_add(tensor_list *list, const char *name, dtype type, shape s, tensor **out);
 /* NULL when absent. */
 tensor *tensor_list_find(const tensor_list *list, const char *name);

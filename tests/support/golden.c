@@ -78,7 +78,9 @@ static const value *find(const golden_pack *p, const char *name) {
     return NULL;
 }
 
-bool golden_has(const golden_pack *p, const char *name) { return find(p, name) != NULL; }
+bool golden_has(const golden_pack *p, const char *name) {
+    return find(p, name) != NULL;
+}
 
 tensor golden_tensor(const golden_pack *p, const char *name) {
     const value *entry = find(p, name);
@@ -89,7 +91,10 @@ tensor golden_tensor(const golden_pack *p, const char *name) {
     dtype t = DTYPE_F32;
     if (type != NULL) {
         const char *word = type->as.string;
-        t = strcmp(word, "u8") == 0 ? DTYPE_U8 : strcmp(word, "i32") == 0 ? DTYPE_I32 : strcmp(word, "f64") == 0 ? DTYPE_F64 : DTYPE_F32;
+        t = strcmp(word, "u8") == 0    ? DTYPE_U8
+            : strcmp(word, "i32") == 0 ? DTYPE_I32
+            : strcmp(word, "f64") == 0 ? DTYPE_F64
+                                       : DTYPE_F32;
     }
     const size_t offset = (size_t)value_get(entry, "offset")->as.integer * (p->typed ? 1 : sizeof(float));
     return tensor_view(t, s, (void *)(uintptr_t)(p->bytes + offset));
@@ -131,5 +136,7 @@ void assert_close(const char *what, const float *a, const float *b, size_t n, do
             at = i;
         }
     }
-    if (worst > 1.0) fail_msg("%s: element %zu of %zu is %.9g, expected %.9g (%.2f times the tolerance)", what, at, n, (double)a[at], (double)b[at], worst);
+    if (worst > 1.0)
+        fail_msg("%s: element %zu of %zu is %.9g, expected %.9g (%.2f times the tolerance)", what, at, n, (double)a[at],
+                 (double)b[at], worst);
 }

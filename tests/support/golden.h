@@ -1,4 +1,5 @@
-/* Readers of the reference values in tests/golden: flat .npy packs with a .json index, typed .bin blobs with an .idx. */
+/* Readers of the reference values in tests/golden: flat .npy packs with a .json index, typed .bin blobs with an .idx.
+ */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
@@ -8,8 +9,8 @@
 
 typedef struct golden_pack {
     arena arena;
-    const value *meta;  /* "meta" of a pack, NULL for blobs */
-    const value *index; /* list of {name, shape, offset[, dtype]} */
+    const value *meta;          /* "meta" of a pack, NULL for blobs */
+    const value *index;         /* list of {name, shape, offset[, dtype]} */
     const unsigned char *bytes; /* first element */
     bool typed;
 } golden_pack;
@@ -26,7 +27,8 @@ const value *golden_json(arena *a, const char *path);
 /* The generator of inputs and weights: lo + u*(hi-lo), u from FNV-1a and splitmix64 of `tag` (oracle hash_tensor). */
 void golden_hash(const char *tag, float *out, size_t n, double lo, double hi);
 
-/* Shared folder with weights and pictures (environment ONELOOK_SHARED, else ../shared beside the source); NULL when absent. */
+/* Shared folder with weights and pictures (environment ONELOOK_SHARED, else ../shared beside the source); NULL when
+ * absent. */
 const char *shared_folder(void);
 /* Ends the test program with CTest's skip code after one line saying what is missing. */
 void skip_without(const char *path, const char *what);

@@ -29,7 +29,8 @@ static void yaml_reads_what_the_field_writes(void **state) {
     ol_context *ctx = test_context();
     arena a;
     arena_init(&a, ctx, 0);
-    const char *source = "path: ../data # comment\nnames:\n  0: person\n  1: 'no'\nnc: 2\nlr: 1e-3\nempty:\nscales: {n: [0.5, 0.25, 1024]}\n";
+    const char *source = "path: ../data # comment\nnames:\n  0: person\n  1: 'no'\nnc: 2\nlr: 1e-3\nempty:\nscales: "
+                         "{n: [0.5, 0.25, 1024]}\n";
     const value *v = NULL;
     assert_int_equal(yaml_parse(&a, "x.yaml", source, strlen(source), &v), OL_OK);
     assert_string_equal(value_get(v, "path")->as.string, "../data");
@@ -61,8 +62,17 @@ static void literals_follow_the_command_line_grammar(void **state) {
     arena_init(&a, ctx, 0);
     static const struct {
         const char *source, *written;
-    } cases[] = {{"True", "True"}, {"none", "None"}, {"12", "12"}, {"0.50", "0.5"}, {"[0, 1]", "[0, 1]"}, {"(1,'a')", "[1, 'a']"},
-                 {"{0: 'x'}", "{0: 'x'}"}, {"coco8.yaml", "'coco8.yaml'"}, {"[1, 2", "'[1, 2'"}, {"1e-5", "1.0e-05"}, {"-3", "-3"}};
+    } cases[] = {{"True", "True"},
+                 {"none", "None"},
+                 {"12", "12"},
+                 {"0.50", "0.5"},
+                 {"[0, 1]", "[0, 1]"},
+                 {"(1,'a')", "[1, 'a']"},
+                 {"{0: 'x'}", "{0: 'x'}"},
+                 {"coco8.yaml", "'coco8.yaml'"},
+                 {"[1, 2", "'[1, 2'"},
+                 {"1e-5", "1.0e-05"},
+                 {"-3", "-3"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const value *v = NULL;
         text t;
@@ -78,7 +88,8 @@ static void literals_follow_the_command_line_grammar(void **state) {
 
 static void random_streams_do_not_depend_on_order(void **state) {
     (void)state;
-    rng a = rng_stream(7, RNG_AUGMENT, 3, 11), b = rng_stream(7, RNG_AUGMENT, 3, 12), again = rng_stream(7, RNG_AUGMENT, 3, 11);
+    rng a = rng_stream(7, RNG_AUGMENT, 3, 11), b = rng_stream(7, RNG_AUGMENT, 3, 12),
+        again = rng_stream(7, RNG_AUGMENT, 3, 11);
     double mean = 0.0, beta = 0.0;
     for (int i = 0; i < 20000; i++) {
         const double u = rng_uniform(&a);
@@ -119,9 +130,10 @@ static void atomic_writes_leave_no_temporary_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_floats_round_to_even_and_back),  cmocka_unit_test(yaml_reads_what_the_field_writes),
-        cmocka_unit_test(literals_follow_the_command_line_grammar), cmocka_unit_test(random_streams_do_not_depend_on_order),
-        cmocka_unit_test(atomic_writes_leave_no_temporary_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(half_floats_round_to_even_and_back),
+                                       cmocka_unit_test(yaml_reads_what_the_field_writes),
+                                       cmocka_unit_test(literals_follow_the_command_line_grammar),
+                                       cmocka_unit_test(random_streams_do_not_depend_on_order),
+                                       cmocka_unit_test(atomic_writes_leave_no_temporary_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# A room includes only rooms above it (docs/architecture.md): reads every #include "room/…" under src and compares ranks.
+# train, val and predict may not include each other; cli sees only onelook.h. Also: every header compiles alone.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+declare -A rank=([base]=1 [tensor]=2 [graph]=3 [ops]=4 [device]=5 [model]=6 [formats]=7 [data]=8
+  [train]=9 [val]=9 [predict]=9 [runtime]=9 [dist]=9 [api]=10 [cli]=11)
+failures=0
+while IFS=: read -r file line text; do
+  room="${file#src/}"; room="${room%%/*}"
+  target="$(sed -E 's/.*#include "([^"]+)".*/\1/' <<<"$text")"
+  other="${target%%/*}"
+  if [ "$other" = "$room" ] || [ "$other" = "$target" ] || [ -z "${rank[$other]:-}" ]; then continue; fi
+  if [ "$room" = cli ]; then
+    echo "$file:$line: cli sees only onelook.h, not $target"; failures=$((failures + 1))
+  elif [ "${rank[$other]}" -ge "${rank[$room]}" ]; then
+    echo "$file:$line: room '$room' may not include '$target'"; failures=$((failures + 1))
+  fi
+done < <(grep -rnE '^#include "' src --include='*.c' --include='*.h' --include='*.def')
+flags=(-std=c17 -D_GNU_SOURCE -fopenmp -I. -Iinclude -Isrc -fsyntax-only -x c)
+for header in $(find src include -name '*.h' | sort); do
+  if ! errors=$(echo "#include \"$header\"" | ${CC:-cc} "${flags[@]}" - 2>&1); then
+    echo "$header does not compile alone: $(head -1 <<<"$errors")"; failures=$((failures + 1))
+  fi
+done
+[ "$failures" = 0 ] && echo "include order and headers: fine"
+exit $((failures > 0))

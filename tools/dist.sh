@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes dist/onelook-<version>-linux-x86_64.tar.xz: program, library, header, the shared libraries they need (all but the C
+# library's own) beside them, licences. Runs from any folder on any x86-64 Linux with glibc >= 2.36.
+# usage: tools/dist.sh [build folder]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build="${1:-build}"
+version="$("$build/yolo" version)"
+name="onelook-$version-linux-x86_64"
+out="dist/$name"
+rm -rf "$out"
+mkdir -p "$out/licenses" "$out/include"
+cp "$build/yolo" "$out/"
+cp "$build/libonelook.so.0" "$out/"
+ln -s libonelook.so.0 "$out/libonelook.so"
+cp include/onelook.h "$out/include/"
+cp LICENSE "$out/licenses/onelook.txt"
+[ ! -d python/onelook ] || cp -r python "$out/python"
+find "$out" -name __pycache__ -prune -exec rm -rf {} +
+
+# glibc's parts belong to the machine that runs the program
+keep_out='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libutil)\.so'
+ldd "$build/libonelook.so.0" "$build/yolo" | awk '/=> \//{print $3}' | sort -u | while read -r library; do
+  base="$(basename "$library")"
+  [[ "$base" =~ $keep_out || "$base" = libonelook.so.0 ]] && continue
+  cp -L "$library" "$out/$base"
+  package="$(dpkg-query -S "$(readlink -f "$library")" 2>/dev/null | head -1 | cut -d: -f1 || true)"
+  [ -z "$package" ] || [ ! -f "/usr/share/doc/$package/copyright" ] || cp "/usr/share/doc/$package/copyright" "$out/licenses/$package.txt"
+done
+strip --strip-unneeded "$out/yolo" "$out/libonelook.so.0"
+
+tar -C dist -c "$name" | xz -T2 -6 >"dist/$name.tar.xz"
+echo "dist/$name.tar.xz: $(du -m "dist/$name.tar.xz" | cut -f1) MB compressed, $(du -sm "$out" | cut -f1) MB unpacked"
