@@ -1,0 +1,65 @@
+/* Checkpoints (.pt) of the reference family: weights, model description and training state as plain data. The reader
+ * builds data only and can never run anything from a file; the writer emits what the reference package loads, predicts
+ * with and resumes from. Owns the content it reads; knows nothing of graphs or optimizers. One thread at a time per
+ * checkpoint. */
+#ifndef FORMATS_CHECKPOINT_H
+#define FORMATS_CHECKPOINT_H
+
+#include "base/value.h"
+#include "tensor/tensor_list.h"
+
+#define CHECKPOINT_MAX_STRIDES 8
+
+/* A group of parameters with equal settings, in the reference's order (model document, section 5.2). */
+typedef struct checkpoint_group {
+    const value *options; /* map: lr, initial_lr, momentum | betas, weight_decay, …; without "params" */
+    int64_t *params;      /* indices of its parameters: 0, 1, … over all groups in order */
+    size_t n_params;
+} checkpoint_group;
+
+/* An optimizer's state_dict. `state` names its tensors "<parameter index>/<key>": "12/momentum_buffer", "12/exp_avg",
+ * "12/step" (a number: shape (), f32). */
+typedef struct checkpoint_optimizer {
+    checkpoint_group *groups;
+    size_t n_groups;
+    tensor_list state;
+} checkpoint_optimizer;
+
+/* Texts and values live in `arena`; a writer fills the same struct (pointers may then point anywhere that lives long
+ * enough). NULL, or the stated value, means "not in the file". */
+typedef struct checkpoint {
+    ol_context *ctx;
+    arena arena;
+
+    tensor_list weights; /* state dict of `ema`, else of `model`, in its order; f32, counters i64 */
+    const value *yaml;   /* map: nc, scale, scales, backbone, head, … */
+    int64_t nc;          /* -1 */
+    const char *scale;   /* "n", or NULL when the description has none */
+    const value *names;  /* map from int to str */
+    float strides[CHECKPOINT_MAX_STRIDES];
+    int n_strides;
+    const char *task;               /* "detect", … ; from the head's class when the file does not say it */
+    const char *head;               /* class of the last layer: "Detect" */
+    bool fused;                     /* batch norm is folded into the convolutions: cannot be trained from */
+    bool has_one2many, has_one2one; /* head branches present */
+
+    int64_t epoch;       /* 0-based number of the finished epoch; -1: stripped, not resumable */
+    double best_fitness; /* NAN */
+    int64_t updates;     /* EMA updates; -1 */
+    const value *train_args, *train_metrics, *train_results; /* maps */
+    const value *stopper;                                    /* map: best_fitness, best_epoch */
+    const value *scaler;                                     /* map, empty when AMP is off */
+    bool has_optimizer;
+    checkpoint_optimizer optimizer;
+    const char *date, *version;
+
+    /* Ours, ignored by the reference: what a resume needs to be bit-equal. `live` holds the trained (not averaged)
+     * weights in full precision, empty when absent. */
+    tensor_list live;
+    const value *extra; /* map */
+} checkpoint;
+
+void checkpoint_init(checkpoint *c, ol_context *ctx);
+void checkpoint_deinit(checkpoint *c);
+
+#endif
