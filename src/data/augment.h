@@ -1,0 +1,62 @@
+/* One random training sample: mosaic, copy-paste, affine, mixup, cutmix, HSV, flips, planes (data document, 2.3-2.10).
+ * Every draw comes from a stream keyed by (seed, epoch, index): the sample does not depend on threads or order.
+ * An augmenter is scratch memory for one thread; the steps with injected draws are in augment_steps.h. */
+#ifndef DATA_AUGMENT_H
+#define DATA_AUGMENT_H
+
+#include "data/image.h"
+
+/* One labelled object: class, and centre and size divided by the picture's width and height. */
+typedef struct label_row {
+    float cls, cx, cy, w, h;
+} label_row;
+
+/* Outlines of the rows, when every row of the data set has one (data document, 2.6). Points are x,y divided by the
+ * picture's size; outline i is points[2*first[i]] … points[2*first[i+1]-1]. */
+typedef struct label_outlines {
+    const float *points;
+    const uint32_t *first; /* n_rows + 1 entries */
+} label_outlines;
+
+/* A picture that the data set lends until the sample is finished: long side resized to imgsz. */
+typedef struct augment_picture {
+    const image *pixels;
+    const label_row *rows;
+    size_t n_rows;
+    label_outlines outlines; /* first == NULL: boxes only */
+} augment_picture;
+
+/* Supplies picture `index`. It may decode into `storage`, whose memory is kept for the next sample, or point to a
+ * cached picture that stays put. Called from the thread that asks for the sample. */
+typedef struct augment_source {
+    ol_status (*fetch)(void *user, ol_context *ctx, uint32_t index, image *storage, augment_picture *picture);
+    void *user;
+    uint32_t n_pictures; /* partners of mosaic and mixes are drawn from 0 … n_pictures-1 */
+} augment_source;
+
+/* Names, meanings and defaults are those of the arguments of `train`. */
+typedef struct augment_settings {
+    int out_height, out_width; /* the target; imgsz x imgsz unless rectangular */
+    int imgsz;                 /* tile size of the mosaic */
+    double mosaic, mixup, cutmix, copy_paste;
+    bool copy_paste_mixup;                                                /* copy_paste_mode=mixup instead of flip */
+    double degrees, translate, scale_low, scale_high, shear, perspective; /* scale s: low 1-s, high 1+s */
+    double hsv_h, hsv_s, hsv_v, flipud, fliplr, bgr;
+} augment_settings;
+
+/* The defaults of `train` for imgsz x imgsz (data document, 2.3). */
+augment_settings augment_defaults(int imgsz);
+/* Mosaic, copy-paste, mixup and cutmix off: the last epochs (close_mosaic) and rectangular training. */
+void augment_close_mosaic(augment_settings *s);
+
+typedef struct augmenter augmenter;
+ol_status augmenter_create(ol_context *ctx, augmenter **out);
+void augmenter_destroy(augmenter *a);
+
+/* Sample `index` of `epoch` into planes (3,out_height,out_width) in the order R,G,B (B,G,R with probability `bgr`).
+ * *rows (normalised by the target, class first) belongs to the augmenter and lives until its next sample.
+ * Allocates only while scratch memory still grows. Fails when `fetch` fails, with its message. */
+ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
+                         uint32_t epoch, uint32_t index, uint8_t *planes, const label_row **rows, size_t *n_rows);
+
+#endif
