@@ -1,4 +1,4 @@
-/* A pool of worker threads, and a ring of numbered tickets that hands their results on in order.
+/* A pool of worker threads. No queue: work is indices of a loop, or tickets of a ring (base/ring.h).
  * Each worker has a context of its own (messages of two workers never mix; log and memory go to the parent context).
  * A pool is driven by one thread at a time. */
 #ifndef BASE_POOL_H
@@ -30,24 +30,5 @@ ol_context *pool_context(pool *p, int worker);
 
 /* A context with its own message that logs to and allocates from `parent`; destroyed before it. */
 ol_status context_create_child(ol_context *parent, ol_context **child);
-
-/* Tickets 0, 1, 2 … are claimed by workers in order, finished in any order, and collected in order. At most
- * `capacity` tickets are between claimed and released, which bounds the memory behind them. */
-typedef struct ring ring;
-ol_status ring_create(ol_context *ctx, size_t capacity, ring **out);
-void ring_destroy(ring *r);
-/* Forgets all tickets: from now on there are `n_tickets`. No worker may be inside a claim. */
-void ring_reset(ring *r, uint64_t n_tickets);
-/* Waits until the next ticket may start. False when all are claimed or the ring was stopped. */
-bool ring_claim(ring *r, uint64_t *ticket);
-/* The same without waiting: false also when the ring is full. */
-bool ring_try_claim(ring *r, uint64_t *ticket);
-void ring_finish(ring *r, uint64_t ticket);
-/* Waits until tickets below `end` are finished; false when the ring was stopped. */
-bool ring_wait(ring *r, uint64_t end);
-/* The slots of all tickets below `end` may be used again. */
-void ring_release(ring *r, uint64_t end);
-/* Wakes everyone; claims and waits return false until the next reset. */
-void ring_stop(ring *r);
 
 #endif
