@@ -145,8 +145,9 @@ static void files_set_defaults_and_explicit_arguments_win(void **state) {
     text_init(&written, ctx);
     assert_int_equal(settings_set_save_dir(&s, "/runs/detect/train"), OL_OK);
     assert_int_equal(settings_write(&written, &s), OL_OK);
-    assert_memory_equal(text_c(&written), "task: detect\nmode: train\nmodel: null\ndata: null\nepochs: 7\ntime: null\n",
-                        71);
+    assert_ptr_equal(
+        strstr(text_c(&written), "task: detect\nmode: train\nmodel: null\ndata: null\nepochs: 7\ntime: null\n"),
+        text_c(&written));
     assert_non_null(strstr(text_c(&written), "\nlr0: 0.1\n"));
     assert_non_null(strstr(text_c(&written), "\ntracker: tracktrack.yaml\nsave_dir: /runs/detect/train\n"));
 
