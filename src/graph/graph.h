@@ -1,6 +1,6 @@
-/* A graph of tensor operations and its derivation: what is to be computed, not how or where. Logical layout is (N,C,H,W)
- * everywhere; the physical one is the device's business. Owns its nodes in an arena; one thread builds it, after which it is
- * read-only. Plans (plan.h) are made from it. */
+/* A graph of tensor operations and its derivation: what is to be computed, not how or where. Logical layout is
+ * (N,C,H,W) everywhere; the physical one is the device's business. Owns its nodes in an arena; one thread builds it,
+ * after which it is read-only. Plans (plan.h) are made from it. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
@@ -23,24 +23,26 @@ typedef enum op_kind {
 
 typedef enum activation { ACT_NONE = 0, ACT_SILU, ACT_RELU, ACT_SIGMOID } activation;
 
-/* Attributes of all ops in one struct: an op reads those that its row in ops.def names and leaves the others zero. */
+/* Attributes of all ops in one struct: an op reads those that its row in ops.def names and leaves the others zero.
+ * graph_op_add turns a zero kernel, stride, dilation or group count into 1. */
 typedef struct op_attr {
     int kernel[2], stride[2], pad[2], dilation[2]; /* (y, x) */
     int groups;
     activation act;
     float eps, momentum;
-    bool frozen;         /* batch norm in a training graph: use and keep the running statistics */
+    bool frozen; /* batch norm in a training graph: use and keep the running statistics */
     int axis;
-    int begin, size;     /* slice */
+    int begin, size; /* slice */
     int heads, key_dim, head_dim;
     float scale;
-    int n_levels;        /* detection: maps of a pyramid, finest first */
+    int n_levels; /* detection: maps of a pyramid, finest first */
     int level_h[OP_MAX_LEVELS], level_w[OP_MAX_LEVELS], level_stride[OP_MAX_LEVELS];
-    bool corners;        /* decode to x1,y1,x2,y2 instead of cx,cy,w,h */
-    int topk, topk2;     /* assigner */
+    bool corners;    /* decode to x1,y1,x2,y2 instead of cx,cy,w,h */
+    int topk, topk2; /* assigner */
     float alpha, beta;
-    int variant;         /* op-specific choice, see ops.def */
-    bool accumulate;     /* outputs are added to what is there (parameter gradients) */
+    int variant;   /* op-specific choice, see ops.def */
+    int extent[2]; /* (y, x) size of the tensor whose gradient is made */
+    int channels;  /* its channels */
 } op_attr;
 
 /* Who provides a tensor's memory and when it is valid. */
@@ -83,19 +85,23 @@ void graph_destroy(graph *g);
 
 /* Adds a tensor that no op produces (INPUT, PARAM, BUFFER, GRAD). */
 ol_status graph_tensor_add(graph *g, const char *name, tensor_role role, dtype type, shape s, tensor_ref *out);
-/* Adds an op; shapes of the outputs follow from the row's shape rule, which checks the inputs. `out` receives n_outputs refs
- * (may be NULL). The message names the op's scope and the offending shapes. */
+/* Adds an op; shapes of the outputs follow from the row's shape rule, which checks the inputs. `out` receives n_outputs
+ * refs (may be NULL). The message names the op's scope and the offending shapes. */
 ol_status graph_op_add(graph *g, op_kind kind, const op_attr *attr, const tensor_ref *in, int n_in, tensor_ref *out);
 /* Makes a produced tensor readable after a run and gives it a name. */
 void graph_output_mark(graph *g, tensor_ref t, const char *name);
 tensor_ref graph_find(const graph *g, const char *name); /* by tensor name; TENSOR_NONE */
-static inline const shape *graph_shape(const graph *g, tensor_ref t) { return &g->tensors[t].shape; }
+static inline const shape *graph_shape(const graph *g, tensor_ref t) {
+    return &g->tensors[t].shape;
+}
 
-/* Appends the backward ops. `from[i]` has the known gradient `seed[i]` (an existing tensor of equal shape, such as an output of
- * detect_loss). For every ROLE_PARAM tensor that is reached and for which `wanted` (NULL: all) is true a ROLE_GRAD tensor named
- * "grad/<name>" is made; param_grad[t] (n_tensors entries before the call, caller's array) receives it or TENSOR_NONE. Gradients stop at
- * `detach` ops. Gradients of ROLE_INPUT tensors can be asked for by marking them in `wanted`; they become ROLE_OUTPUT. */
-ol_status graph_backward(graph *g, const tensor_ref *from, const tensor_ref *seed, int n_seeds, const bool *wanted, tensor_ref *param_grad);
+/* Appends the backward ops. `from[i]` has the known gradient `seed[i]` (an existing tensor of equal shape, such as an
+ * output of detect_loss). For every ROLE_PARAM tensor that is reached and for which `wanted` (NULL: all) is true a
+ * ROLE_GRAD tensor named "grad/<name>" is made; param_grad[t] (n_tensors entries before the call, caller's array)
+ * receives it or TENSOR_NONE. Gradients stop at `detach` ops. Gradients of ROLE_INPUT tensors can be asked for by
+ * marking them in `wanted`; they become ROLE_OUTPUT. */
+ol_status graph_backward(graph *g, const tensor_ref *from, const tensor_ref *seed, int n_seeds, const bool *wanted,
+                         tensor_ref *param_grad);
 
 /* The row of an op. */
 typedef struct op_info {

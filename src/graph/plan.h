@@ -1,5 +1,5 @@
-/* A graph made ready for one device: every tensor has a lifetime, an offset in one arena and a physical layout, every op a
- * resolved kernel. Running it allocates nothing and decides nothing. One thread at a time may use a plan. */
+/* A graph made ready for one device: every tensor has a lifetime, an offset in one arena and a physical layout, every
+ * op a resolved kernel. Running it allocates nothing and decides nothing. One thread at a time may use a plan. */
 #ifndef GRAPH_PLAN_H
 #define GRAPH_PLAN_H
 
@@ -14,10 +14,11 @@ typedef struct plan plan;
 ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out);
 void plan_destroy(plan *p);
 
-/* Gives a PARAM, BUFFER or GRAD tensor its memory (dense, logical order, `offset_bytes` into `buffer`, which outlives the plan).
- * All of them must be bound before the first run. */
+/* Gives a PARAM, BUFFER or GRAD tensor its memory (dense, logical order, `offset_bytes` into `buffer`, which outlives
+ * the plan). All of them must be bound before the first run. */
 ol_status plan_bind(plan *p, tensor_ref t, device_buffer *buffer, size_t offset_bytes);
-/* Host copies in dense logical order; `bytes` must be the tensor's size. Writing goes to INPUT, reading from INPUT or OUTPUT. */
+/* Host copies in dense logical order; `bytes` must be the tensor's size. Writing goes to INPUT, reading from INPUT or
+ * OUTPUT. */
 ol_status plan_write(plan *p, tensor_ref t, const void *host, size_t bytes);
 ol_status plan_read(plan *p, tensor_ref t, void *host, size_t bytes);
 /* Tells that bound parameters were changed from outside since the last run, so that packed copies are made anew.
