@@ -59,6 +59,12 @@ typedef struct checkpoint {
     const value *extra; /* map */
 } checkpoint;
 
+/* What a file without a model gets as its message names the remedy: legacy and TorchScript files, plain state dicts,
+ * other pickles, files cut short. `out` need not be initialised and is untouched on failure; the caller deinits it. */
+ol_status checkpoint_read(ol_context *ctx, const char *path, checkpoint *out);
+/* The same from memory; `name` is for messages. */
+ol_status checkpoint_read_memory(ol_context *ctx, const char *name, const void *bytes, size_t n_bytes, checkpoint *out);
+
 void checkpoint_init(checkpoint *c, ol_context *ctx);
 void checkpoint_deinit(checkpoint *c);
 
