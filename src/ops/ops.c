@@ -24,6 +24,7 @@ static const op_reference references[OP_KIND_COUNT] = {
     [OP_FLATTEN_CONCAT_GRAD] = {op_flatten_concat_grad, NULL},
     [OP_DETACH] = {op_detach, NULL},
     [OP_DETECT_DECODE] = {op_detect_decode, NULL},
+    [OP_DETECT_LOSS] = {op_detect_loss, op_detect_loss_scratch},
 };
 
 const op_reference *op_reference_of(op_kind kind) {

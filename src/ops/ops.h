@@ -52,6 +52,8 @@ void op_flatten_concat(const op_args *args);
 void op_flatten_concat_grad(const op_args *args);
 void op_detach(const op_args *args);
 void op_detect_decode(const op_args *args);
+void op_detect_loss(const op_args *args);
+size_t op_detect_loss_scratch(const op_args *args);
 
 /* The scalar activation functions and their derivatives. */
 float activation_apply(activation act, float x);
