@@ -17,6 +17,7 @@ typedef struct model_graph_options {
     bool loss;                  /* add detect_loss of the branches in loss_branches */
     model_branch loss_branches; /* 0: same as branches */
     int max_targets;            /* M of the targets input when `loss` */
+    bool layer_outputs;         /* make every layer's output readable as OUTPUT "layer.<i>" (tests, search for NaN) */
 } model_graph_options;
 
 /* Index 0: one-to-many, 1: one-to-one. TENSOR_NONE where not asked for. */

@@ -5,7 +5,7 @@
 #define MODEL_MODULE_H
 
 #include "graph/graph.h"
-#include "model/description.h"
+#include "model/arguments.h"
 
 typedef enum module_type {
     MODULE_CONV2D, /* leaves first */
@@ -40,6 +40,7 @@ typedef struct module_kind {
     const char *global;    /* "ultralytics.nn.modules.block.C3k2": the layer table and .pt files name it so */
     bool takes_channels;   /* first yaml argument is an unscaled channel count */
     bool inner_repeats;    /* the repeat count becomes an argument instead of a row of modules */
+    argument_row arguments[LAYER_MAX_ARGUMENTS]; /* of the resolved list: input channels first */
     tensor_ref (*forward)(builder *b, const module *m, const tensor_ref *in, int n_in);
 } module_kind;
 
@@ -70,7 +71,7 @@ struct module {
 };
 
 /* NULL when absent. */
-const module *module_child(const module *m, const char *name);
+module *module_child(const module *m, const char *name);
 
 /* Builds the tree of a description; the root is the Sequential "model", one child a layer. */
 ol_status module_tree_build(arena *a, const model_desc *desc, module **root);
