@@ -49,7 +49,9 @@ static ol_status check_number(ol_context *ctx, const model_desc *desc, const lay
     const double x = value_as_double(v);
     if (!number || !isfinite(x) || x < row->min || x > row->max || (row->type == ARGUMENT_ODD_INT && n % 2 == 0)) {
         return layer_fail(ctx, desc, layer, "%s must be %s from %g to %g, not %s", row->name,
-                          row->type == ARGUMENT_ODD_INT ? "an odd number" : integral ? "an integer" : "a number",
+                          row->type == ARGUMENT_ODD_INT ? "an odd number"
+                          : integral                    ? "an integer"
+                                                        : "a number",
                           row->min, row->max, seen);
     }
     return OL_OK;

@@ -30,6 +30,8 @@ ol_status layer_fail(ol_context *ctx, const model_desc *desc, const layer_desc *
 ol_status arguments_check(ol_context *ctx, const model_desc *desc, const layer_desc *layer, const value *args);
 /* The argument of that name of a checked layer, or its fallback; booleans as 0 and 1. */
 double argument_of(const layer_desc *layer, const char *name);
-static inline int argument_int(const layer_desc *layer, const char *name) { return (int)argument_of(layer, name); }
+static inline int argument_int(const layer_desc *layer, const char *name) {
+    return (int)argument_of(layer, name);
+}
 
 #endif

@@ -1,5 +1,5 @@
-/* Adding ops while a module tree is walked: keeps the first failure so that forward functions read as formulas. Used inside
- * the model room only; one thread. */
+/* Adding ops while a module tree is walked: keeps the first failure so that forward functions read as formulas. Used
+ * inside the model room only; one thread. */
 #ifndef MODEL_BUILDER_H
 #define MODEL_BUILDER_H
 

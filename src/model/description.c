@@ -45,8 +45,7 @@ ol_status description_read_yaml(arena *a, const char *name, const value **root) 
                     name);
 }
 
-static ol_status desc_fail(arena *a, const model_desc *desc, const value *at, const char *format, ...)
-    CTX_PRINTF(4, 5);
+static ol_status desc_fail(arena *a, const model_desc *desc, const value *at, const char *format, ...) CTX_PRINTF(4, 5);
 static ol_status desc_fail(arena *a, const model_desc *desc, const value *at, const char *format, ...) {
     char what[400];
     va_list args;
@@ -60,8 +59,8 @@ static ol_status desc_fail(arena *a, const model_desc *desc, const value *at, co
 }
 
 /* An integer of the root map; `fallback` when the key is absent. */
-static ol_status root_int(arena *a, const model_desc *desc, const value *root, const char *key, int64_t min, int64_t max,
-                          int fallback, int *out) {
+static ol_status root_int(arena *a, const model_desc *desc, const value *root, const char *key, int64_t min,
+                          int64_t max, int fallback, int *out) {
     const value *v = value_get(root, key);
     int64_t n;
     if (v == NULL || v->kind == VALUE_NULL) {
@@ -209,7 +208,8 @@ static ol_status resolve_args(arena *a, model_desc *desc, layer_desc *layer, con
         next = 1;
         status = value_append(a, args, value_int(a, layer->c_out));
         layer->c_out = scaled_channels(desc, c);
-        if (layer->c_out > MAX_CHANNELS) return layer_fail(a->ctx, desc, layer, "%d channels are too many", layer->c_out);
+        if (layer->c_out > MAX_CHANNELS)
+            return layer_fail(a->ctx, desc, layer, "%d channels are too many", layer->c_out);
         if (status == OL_OK) status = value_append(a, args, value_int(a, layer->c_out));
     }
     layer->repeats = repeats;
@@ -226,8 +226,8 @@ static ol_status resolve_args(arena *a, model_desc *desc, layer_desc *layer, con
         }
         status = item == NULL ? OL_ERROR_MEMORY : value_append(a, args, item);
     }
-    if (kind->type == MODULE_C3K2 && args->as.list.count == 3 && desc->scale != 0 && strchr("mlx", desc->scale) != NULL &&
-        status == OL_OK) {
+    if (kind->type == MODULE_C3K2 && args->as.list.count == 3 && desc->scale != 0 &&
+        strchr("mlx", desc->scale) != NULL && status == OL_OK) {
         status = value_append(a, args, value_bool(a, true));
     }
     if (kind->type == MODULE_DETECT && status == OL_OK) {
@@ -250,7 +250,8 @@ static ol_status resolve_stride(arena *a, const model_desc *desc, layer_desc *la
         if (layer->stride > 256) return layer_fail(a->ctx, desc, layer, "the picture is reduced more than 256 times");
         return OL_OK;
     case MODULE_UPSAMPLE:
-        if (layer->stride % 2 != 0) return layer_fail(a->ctx, desc, layer, "the input has the picture's full size already");
+        if (layer->stride % 2 != 0)
+            return layer_fail(a->ctx, desc, layer, "the input has the picture's full size already");
         layer->stride /= 2;
         return OL_OK;
     case MODULE_CONCAT:
@@ -263,7 +264,8 @@ static ol_status resolve_stride(arena *a, const model_desc *desc, layer_desc *la
             }
             layer->c_out += input_channels(desc, layer->resolved[i]);
         }
-        if (layer->c_out > MAX_CHANNELS) return layer_fail(a->ctx, desc, layer, "%d channels are too many", layer->c_out);
+        if (layer->c_out > MAX_CHANNELS)
+            return layer_fail(a->ctx, desc, layer, "%d channels are too many", layer->c_out);
         return OL_OK;
     default:
         return OL_OK;
@@ -332,7 +334,8 @@ static ol_status check_head(arena *a, const model_desc *desc) {
     return OL_OK;
 }
 
-/* The stored description: the source's keys with nc, channels, scale and yaml_file as used, in the reference's order. */
+/* The stored description: the source's keys with nc, channels, scale and yaml_file as used, in the reference's order.
+ */
 static ol_status keep_yaml(arena *a, const value *root, model_desc *desc) {
     value *kept = value_map(a);
     if (kept == NULL) return OL_ERROR_MEMORY;

@@ -4,18 +4,29 @@
 
 #include <string.h>
 
-#define MANY    32768 /* channels */
-#define C1      {"input channels", ARGUMENT_INT, 1, MANY, 0}
-#define C2      {"channels", ARGUMENT_INT, 1, MANY, 0}
-#define REPEATS {"repeats", ARGUMENT_INT, 1, 1600, 1}
-#define KERNEL(fallback) {"kernel", ARGUMENT_ODD_INT, 1, 31, fallback}
-#define STRIDE  {"stride", ARGUMENT_INT, 1, 2, 1}
-#define PADDING {"padding", ARGUMENT_NULL, 0, 0, 0}
-#define GROUPS  {"groups", ARGUMENT_INT, 1, MANY, 1}
-#define DILATION {"dilation", ARGUMENT_INT, 1, 1, 1}
-#define ACT     {"activation", ARGUMENT_BOOL, 0, 1, 1}
-#define FLAG(name, fallback) {name, ARGUMENT_BOOL, 0, 1, fallback}
-#define RATIO   {"expansion", ARGUMENT_FLOAT, 0.01, 4, 0.5}
+#define MANY 32768 /* channels */
+#define C1                                                                                                             \
+    { "input channels", ARGUMENT_INT, 1, MANY, 0 }
+#define C2                                                                                                             \
+    { "channels", ARGUMENT_INT, 1, MANY, 0 }
+#define REPEATS                                                                                                        \
+    { "repeats", ARGUMENT_INT, 1, 1600, 1 }
+#define KERNEL(fallback)                                                                                               \
+    { "kernel", ARGUMENT_ODD_INT, 1, 31, fallback }
+#define STRIDE                                                                                                         \
+    { "stride", ARGUMENT_INT, 1, 2, 1 }
+#define PADDING                                                                                                        \
+    { "padding", ARGUMENT_NULL, 0, 0, 0 }
+#define GROUPS                                                                                                         \
+    { "groups", ARGUMENT_INT, 1, MANY, 1 }
+#define DILATION                                                                                                       \
+    { "dilation", ARGUMENT_INT, 1, 1, 1 }
+#define ACT                                                                                                            \
+    { "activation", ARGUMENT_BOOL, 0, 1, 1 }
+#define FLAG(name, fallback)                                                                                           \
+    { name, ARGUMENT_BOOL, 0, 1, fallback }
+#define RATIO                                                                                                          \
+    { "expansion", ARGUMENT_FLOAT, 0.01, 4, 0.5 }
 
 static const module_kind kinds[MODULE_TYPE_COUNT] = {
     [MODULE_CONV2D] = {MODULE_CONV2D, NULL, "torch.nn.modules.conv.Conv2d", .forward = conv2d_forward},
@@ -64,7 +75,9 @@ static const module_kind kinds[MODULE_TYPE_COUNT] = {
                                      {"widths", ARGUMENT_ANY, 0, 0, 0}}},
 };
 
-const module_kind *module_kind_of(module_type type) { return &kinds[type]; }
+const module_kind *module_kind_of(module_type type) {
+    return &kinds[type];
+}
 
 const module_kind *module_kind_find(const char *yaml_name) {
     if (strcmp(yaml_name, "Upsample") == 0) return &kinds[MODULE_UPSAMPLE];

@@ -91,10 +91,9 @@ tensor_ref conv_forward(builder *b, const module *m, const tensor_ref *in, int n
 
 tensor_ref max_pool_forward(builder *b, const module *m, const tensor_ref *in, int n_in) {
     (void)n_in;
-    return builder_op(b, m, OP_MAX_POOL, &(op_attr){.kernel = {m->kernel, m->kernel},
-                                                    .stride = {1, 1},
-                                                    .pad = {m->kernel / 2, m->kernel / 2}},
-                      in, 1);
+    return builder_op(
+        b, m, OP_MAX_POOL,
+        &(op_attr){.kernel = {m->kernel, m->kernel}, .stride = {1, 1}, .pad = {m->kernel / 2, m->kernel / 2}}, in, 1);
 }
 
 tensor_ref upsample_forward(builder *b, const module *m, const tensor_ref *in, int n_in) {
@@ -128,7 +127,8 @@ tensor_ref c3k_forward(builder *b, const module *m, const tensor_ref *in, int n_
     return child_forward(b, m, "cv3", builder_concat(b, m, (tensor_ref[]){deep, side}, 2));
 }
 
-/* y0, y1 = halves of cv1(x); y(j+1) = m(j-1)(y(j)); cv2(cat[y0, y1, y2, …]). The halves lie side by side in cv1(x) already. */
+/* y0, y1 = halves of cv1(x); y(j+1) = m(j-1)(y(j)); cv2(cat[y0, y1, y2, …]). The halves lie side by side in cv1(x)
+ * already. */
 tensor_ref c3k2_forward(builder *b, const module *m, const tensor_ref *in, int n_in) {
     (void)n_in;
     const module *list = module_child(m, "m");

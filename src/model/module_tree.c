@@ -166,7 +166,9 @@ static void psa_block_fill(tree *t, module *m, int c, int heads, bool shortcut) 
     conv_add(t, ffn, "1", 2 * c, c, 1, false);
 }
 
-static int heads_for(int channels) { return channels / 64 > 1 ? channels / 64 : 1; }
+static int heads_for(int channels) {
+    return channels / 64 > 1 ? channels / 64 : 1;
+}
 
 static void c3k2_fill(tree *t, module *m, const layer_desc *l) {
     const bool c3k = argument_int(l, "c3k") != 0, attention = argument_int(l, "attention") != 0;
@@ -260,7 +262,9 @@ static void class_branch_add(tree *t, module *head, const char *name) {
     }
 }
 
-static int largest(int a, int b) { return a > b ? a : b; }
+static int largest(int a, int b) {
+    return a > b ? a : b;
+}
 
 static void detect_fill(tree *t, module *m, const layer_desc *l) {
     m->nc = t->desc->nc;
@@ -313,9 +317,16 @@ static void plain_layer(tree *t, module *m, const layer_desc *l) {
 
 typedef void (*fill_fn)(tree *t, module *m, const layer_desc *l);
 static const fill_fn fills[MODULE_TYPE_COUNT] = {
-    [MODULE_UPSAMPLE] = plain_layer, [MODULE_CONCAT] = plain_layer,  [MODULE_CONV] = conv_layer,
-    [MODULE_DWCONV] = depthwise_layer, [MODULE_BOTTLENECK] = bottleneck_layer, [MODULE_C3K] = c3k_layer,
-    [MODULE_C3K2] = c3k2_fill, [MODULE_SPPF] = sppf_fill, [MODULE_C2PSA] = c2psa_fill, [MODULE_DETECT] = detect_fill,
+    [MODULE_UPSAMPLE] = plain_layer,
+    [MODULE_CONCAT] = plain_layer,
+    [MODULE_CONV] = conv_layer,
+    [MODULE_DWCONV] = depthwise_layer,
+    [MODULE_BOTTLENECK] = bottleneck_layer,
+    [MODULE_C3K] = c3k_layer,
+    [MODULE_C3K2] = c3k2_fill,
+    [MODULE_SPPF] = sppf_fill,
+    [MODULE_C2PSA] = c2psa_fill,
+    [MODULE_DETECT] = detect_fill,
 };
 
 ol_status module_tree_build(arena *a, const model_desc *desc, module **root) {

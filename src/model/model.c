@@ -1,0 +1,155 @@
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Appends the state entries of one leaf, in the reference's registration order. */
+static ol_status state_visit(void *user, module *m) {
+    tensor_list *state = user;
+    char name[400];
+    ol_status status = OL_OK;
+    if (m->kind->type == MODULE_CONV2D) {
+        snprintf(name, sizeof name, "%s.weight", m->path);
+        status =
+            tensor_list_add(state, name, DTYPE_F32, shape_4d(m->c2, m->c1 / m->groups, m->kernel, m->kernel), NULL);
+        if (status == OL_OK && m->bias) {
+            snprintf(name, sizeof name, "%s.bias", m->path);
+            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
+        }
+    } else if (m->kind->type == MODULE_BATCH_NORM) {
+        static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+        for (size_t i = 0; i < sizeof parts / sizeof *parts && status == OL_OK; i++) {
+            snprintf(name, sizeof name, "%s.%s", m->path, parts[i]);
+            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
+        }
+        snprintf(name, sizeof name, "%s.num_batches_tracked", m->path);
+        if (status == OL_OK) status = tensor_list_add(state, name, DTYPE_I64, (shape){.rank = 0}, NULL);
+    }
+    return status;
+}
+
+static ol_status placeholder_names(model *m) {
+    m->names = arena_alloc(&m->arena, (size_t)m->desc.nc, sizeof *m->names);
+    if (m->names == NULL) return OL_ERROR_MEMORY;
+    for (int i = 0; i < m->desc.nc; i++) {
+        m->names[i] = arena_printf(&m->arena, "%d", i);
+        if (m->names[i] == NULL) return OL_ERROR_MEMORY;
+    }
+    return OL_OK;
+}
+
+ol_status model_create(ol_context *ctx, const model_spec *spec, model **out) {
+    model *m = mem_alloc0(ctx, 1, sizeof *m);
+    if (m == NULL) return OL_ERROR_MEMORY;
+    m->ctx = ctx;
+    arena_init(&m->arena, ctx, 0);
+    tensor_list_init(&m->state, ctx);
+    ol_status status = description_parse(&m->arena, spec, &m->desc);
+    if (status == OL_OK) status = module_tree_build(&m->arena, &m->desc, &m->root);
+    if (status == OL_OK) status = module_walk(m->root, state_visit, &m->state);
+    if (status == OL_OK) status = placeholder_names(m);
+    if (status != OL_OK) goto fail;
+    m->head = m->root->children[m->desc.n_layers - 1];
+    m->has_one2many = true;
+    m->has_one2one = m->desc.end2end;
+    m->n_levels = m->head->n_levels;
+    memcpy(m->strides, m->head->level_stride, sizeof m->strides);
+    m->frozen = mem_alloc0(ctx, m->state.count, sizeof *m->frozen);
+    if (m->frozen == NULL) {
+        status = OL_ERROR_MEMORY;
+        goto fail;
+    }
+    *out = m;
+    return OL_OK;
+fail:
+    model_destroy(m);
+    return status;
+}
+
+void model_destroy(model *m) {
+    if (m == NULL) return;
+    ol_context *ctx = m->ctx;
+    mem_free(ctx, m->frozen);
+    tensor_list_deinit(&m->state);
+    arena_deinit(&m->arena);
+    mem_free(ctx, m);
+}
+
+ol_status model_set_names(model *m, const char *const *names, int n) {
+    if (n != m->desc.nc) {
+        return ctx_fail(m->ctx, OL_ERROR_ARGUMENT, "%d class names for a model of %d classes", n, m->desc.nc);
+    }
+    const char **copy = arena_alloc(&m->arena, (size_t)n, sizeof *copy);
+    if (copy == NULL) return OL_ERROR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        copy[i] = arena_strdup(&m->arena, names[i]);
+        if (copy[i] == NULL) return OL_ERROR_MEMORY;
+    }
+    m->names = copy;
+    return OL_OK;
+}
+
+bool names_are_real(const char *const *names, int n) {
+    for (int i = 0; i < n; i++) {
+        char digits[16];
+        snprintf(digits, sizeof digits, "%d", i);
+        if (strcmp(names[i], digits) != 0) return true;
+    }
+    return false;
+}
+
+/* The index a map key stands for: an integer or its decimal text; -1 otherwise. */
+static int64_t key_index(const value *key) {
+    int64_t n;
+    if (value_as_int(key, &n)) return n;
+    if (key->kind != VALUE_STRING || key->as.string[0] == '\0') return -1;
+    char *end;
+    const long parsed = strtol(key->as.string, &end, 10);
+    return *end == '\0' ? parsed : -1;
+}
+
+static const char *name_text(arena *a, const value *v) {
+    if (v->kind == VALUE_STRING) return v->as.string;
+    if (v->kind == VALUE_INT) return arena_printf(a, "%lld", (long long)v->as.integer);
+    return NULL;
+}
+
+ol_status names_from_value(arena *a, const value *v, const char *source, const char ***names, int *n) {
+    const bool is_list = v != NULL && v->kind == VALUE_LIST, is_map = v != NULL && v->kind == VALUE_MAP;
+    const size_t count = is_list ? v->as.list.count : is_map ? v->as.map.count : 0;
+    if (count == 0 || count > 100000) {
+        return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: 'names' must be a list or map of class names", source);
+    }
+    const char **found = arena_alloc(a, count, sizeof *found);
+    if (found == NULL) return OL_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t at = is_list ? (int64_t)i : key_index(v->as.map.keys[i]);
+        const char *name = name_text(a, is_list ? v->as.list.items[i] : v->as.map.items[i]);
+        if (at < 0 || at >= (int64_t)count || found[at] != NULL) {
+            return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: 'names' must number its %zu classes 0 to %zu, each once",
+                            source, count, count - 1);
+        }
+        if (name == NULL)
+            return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: the name of class %d is not text", source, (int)at);
+        found[at] = name;
+    }
+    *names = found;
+    *n = (int)count;
+    return OL_OK;
+}
+
+bool model_is_param(const model *m, size_t position) {
+    const named_tensor *item = &m->state.items[position];
+    const char *last = strrchr(item->name, '.');
+    return item->t.type == DTYPE_F32 && last != NULL && strncmp(last, ".running_", 9) != 0;
+}
+
+int64_t model_parameter_count(const model *m) {
+    int64_t n = 0;
+    for (size_t i = 0; i < m->state.count; i++) {
+        if (model_is_param(m, i)) n += shape_elements(&m->state.items[i].t.shape);
+    }
+    return n;
+}
