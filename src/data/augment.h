@@ -5,25 +5,12 @@
 #define DATA_AUGMENT_H
 
 #include "data/image.h"
-
-/* One labelled object: class, and centre and size divided by the picture's width and height. */
-typedef struct label_row {
-    float cls, cx, cy, w, h;
-} label_row;
-
-/* Outlines of the rows, when every row of the data set has one (data document, 2.6). Points are x,y divided by the
- * picture's size; outline i is points[2*first[i]] … points[2*first[i+1]-1]. */
-typedef struct label_outlines {
-    const float *points;
-    const uint32_t *first; /* n_rows + 1 entries */
-} label_outlines;
+#include "data/labels.h"
 
 /* A picture that the data set lends until the sample is finished: long side resized to imgsz. */
 typedef struct augment_picture {
     const image *pixels;
-    const label_row *rows;
-    size_t n_rows;
-    label_outlines outlines; /* first == NULL: boxes only */
+    label_rows labels; /* with outlines for all rows or for none */
 } augment_picture;
 
 /* Supplies picture `index`. It may decode into `storage`, whose memory is kept for the next sample, or point to a
@@ -54,9 +41,10 @@ ol_status augmenter_create(ol_context *ctx, augmenter **out);
 void augmenter_destroy(augmenter *a);
 
 /* Sample `index` of `epoch` into planes (3,out_height,out_width) in the order R,G,B (B,G,R with probability `bgr`).
- * *rows (normalised by the target, class first) belongs to the augmenter and lives until its next sample.
+ * *rows is (n,5): class, cx, cy, w, h as fractions of the target; it belongs to the augmenter and lives until its next
+ * sample. Pictures of one channel give one plane, without HSV.
  * Allocates only while scratch memory still grows. Fails when `fetch` fails, with its message. */
 ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
-                         uint32_t epoch, uint32_t index, uint8_t *planes, const label_row **rows, size_t *n_rows);
+                         uint32_t epoch, uint32_t index, uint8_t *planes, const float **rows, int *n_rows);
 
 #endif
