@@ -109,7 +109,7 @@ static void cut_files_are_refused(void **state) {
             image_info info;
             const ol_status status = image_decode(ctx, names[i], part, keep, 3, &im);
             if (status == OL_OK &&
-                ((strstr(names[i], "jpg") != NULL || keep + 4 <= n)) /* elsewhere the last 4 bytes may say nothing */
+                (strstr(names[i], "jpg") != NULL || keep + 4 <= n)) /* elsewhere the last 4 bytes may say nothing */
                 fail_msg("%s cut to %zu of %zu bytes was decoded", names[i], keep, n);
             if (status != OL_OK && strstr(ol_context_message(ctx), names[i]) == NULL)
                 fail_msg("%s", ol_context_message(ctx));
