@@ -69,6 +69,50 @@ OL_API void ol_context_interrupt(ol_context *context);
 OL_API const char *ol_version(void);
 OL_API const char *ol_status_name(ol_status status);
 
+/* ---- Arguments -------------------------------------------------------------------------------------------------- */
+
+/* The arguments of all modes have the names, defaults and meanings of the command line (docs/cli.md). */
+typedef struct ol_argument {
+    const char *name;         /* "epochs" */
+    const char *default_text; /* as typed: "100", "None", "auto" */
+    const char *accepts;      /* "int >= 1", "0 to 1", … */
+    const char *words;        /* allowed words "a|b|c", "" where any text goes */
+    const char *group;        /* heading of a help page: "Training" */
+    const char *about;        /* one line */
+    bool is_flag;             /* may be given on the command line without a value */
+} ol_argument;
+
+/* Argument number `index` in the order of args.yaml; false past the last. */
+OL_API bool ol_argument_at(size_t index, ol_argument *argument);
+
+/* A set of arguments, all at their defaults at first. Remembers which were set. One thread at a time. */
+typedef struct ol_options ol_options;
+OL_API ol_status ol_options_create(ol_context *context, ol_options **options);
+OL_API void ol_options_destroy(ol_options *options);
+/* Sets one from text in the grammar of the command line: "0.5", "None", "[0, 2]", "abc". OL_ERROR_ARGUMENT for an unknown
+ * name (the message gives the closest ones), a wrong type or a value out of range; nothing is changed then. */
+OL_API ol_status ol_options_set(ol_options *options, const char *name, const char *text);
+/* Defaults from a yaml file of "name: value" lines; arguments that were set already keep their values. */
+OL_API ol_status ol_options_read(ol_options *options, const char *path);
+/* The value as text ("None", "True", "[0, 2]", "0.5"); NULL for an unknown name. Valid until the next call with `options`. */
+OL_API const char *ol_options_get(ol_options *options, const char *name);
+OL_API bool ol_options_is_set(const ol_options *options, const char *name);
+/* All arguments as yaml, in the order of args.yaml. Replaces the file in one step. */
+OL_API ol_status ol_options_write(ol_options *options, const char *path);
+
+/* ---- This machine and the user's folders ------------------------------------------------------------------------ */
+
+/* Calls `line` with label and value of everything a bug report needs: version, CPU, instruction sets, cores, threads,
+ * memory, disk, devices found or why not, versions of libraries. */
+typedef void (*ol_report_fn)(void *user, const char *label, const char *text);
+OL_API void ol_system_report(ol_context *context, ol_report_fn line, void *user);
+
+/* The user's settings: runs_dir, datasets_dir, weights_dir. Kept in ${ONELOOK_CONFIG_DIR}/settings.json, else
+ * ${YOLO_CONFIG_DIR}/Onelook/…, else ${XDG_CONFIG_HOME:-~/.config}/Onelook/…; without a file the defaults hold. */
+OL_API ol_status ol_preferences_list(ol_context *context, ol_report_fn line, void *user);
+OL_API ol_status ol_preferences_set(ol_context *context, const char *name, const char *text);
+OL_API ol_status ol_preferences_reset(ol_context *context);
+
 #ifdef __cplusplus
 }
 #endif

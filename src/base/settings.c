@@ -202,7 +202,19 @@ ol_status settings_set(settings *s, const char *name, const value *v) {
     return status;
 }
 
+static bool name_is_known(const char *name) {
+    setting_id id;
+    for (size_t i = 0; i < sizeof dropped_names / sizeof *dropped_names; i++) {
+        if (strcmp(name, dropped_names[i]) == 0) return true;
+    }
+    for (size_t i = 0; i < sizeof deprecated_names / sizeof *deprecated_names; i++) {
+        if (strcmp(name, deprecated_names[i].old) == 0) return true;
+    }
+    return setting_find(name, &id);
+}
+
 ol_status settings_set_text(settings *s, const char *name, const char *typed) {
+    if (!name_is_known(name)) return settings_fail_unknown(s->memory.ctx, name);
     if (*typed == '\0')
         return ctx_fail(s->memory.ctx, OL_ERROR_ARGUMENT,
                         "'%s=' has no value; give one as in '%s=…' or leave the argument out", name, name);

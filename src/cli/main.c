@@ -1,13 +1,55 @@
-#include "onelook.h"
+/* The program: parse, call the library, print. */
+#include "commands.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "version") == 0) {
-        printf("%s\n", ol_version());
+/* The one object a signal handler can reach. */
+static ol_context *interruptible;
+
+static void on_signal(int number) {
+    if (interruptible != NULL) ol_context_interrupt(interruptible);
+    signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
+}
+
+int command_fail(program *p, ol_status status) {
+    const char *message = ol_context_message(p->context);
+    terminal_log(&p->terminal, OL_LOG_ERROR, *message != '\0' ? message : ol_status_name(status));
+    return status == OL_ERROR_INTERRUPTED ? 130 : 1;
+}
+
+static int dispatch(program *p, int argc) {
+    if (p->command.error[0] != '\0') {
+        if (p->command.show_usage) help_usage(&p->terminal);
+        terminal_log(&p->terminal, OL_LOG_ERROR, p->command.error);
+        return 1;
+    }
+    if (argc == 1) {
+        help_usage(&p->terminal);
         return 0;
     }
-    fprintf(stderr, "ERROR: unknown command\n");
-    return 1;
+    return p->command.special != NULL ? command_run_special(p) : command_run_mode(p);
+}
+
+int main(int argc, char **argv) {
+    program p = {0};
+    terminal_init(&p.terminal);
+    const ol_context_options options = {.struct_bytes = sizeof options, .log = terminal_log, .log_user = &p.terminal};
+    if (!command_parse(argc, argv, terminal_log, &p.terminal, &p.command) ||
+        ol_context_create(&options, &p.context) != OL_OK) {
+        terminal_log(&p.terminal, OL_LOG_ERROR, "out of memory");
+        return 1;
+    }
+    p.terminal.to_stderr = p.command.json;
+    interruptible = p.context;
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    const int code = dispatch(&p, argc);
+    terminal_flush(&p.terminal);
+    interruptible = NULL;
+    ol_context_destroy(p.context);
+    command_free(&p.command);
+    return code;
 }

@@ -1,0 +1,25 @@
+/* What the program can be asked to do: one function a special word, one for the modes. Each returns the exit code. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "grammar.h"
+#include "terminal.h"
+
+typedef struct program {
+    terminal terminal;
+    ol_context *context;
+    command command;
+} program;
+
+/* The special word of the command; reports errors itself. */
+int command_run_special(program *p);
+/* The mode of the command (train when none is given). */
+int command_run_mode(program *p);
+/* Logs the context's message as an error; returns the exit code that goes with `status`. */
+int command_fail(program *p, ol_status status);
+
+void help_usage(terminal *t);
+/* The whole reference of arguments: docs/cli.md. */
+void help_markdown(terminal *t);
+
+#endif

@@ -1,0 +1,101 @@
+/* The special words: help, checks, version, settings, cfg, copy-cfg, and answers to those of the field that are not
+ * ours. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int run_help(program *p) {
+    if (p->command.markdown)
+        help_markdown(&p->terminal);
+    else
+        help_usage(&p->terminal);
+    return 0;
+}
+
+static int run_version(program *p) {
+    terminal_print(&p->terminal, "%s\n", ol_version());
+    return 0;
+}
+
+static void print_row(void *user, const char *label, const char *text) {
+    terminal_print(user, "%-23s%s\n", label, text);
+}
+
+static int run_checks(program *p) {
+    terminal_print(&p->terminal, "%-23s%s\n", "Onelook", ol_version());
+    ol_system_report(p->context, print_row, &p->terminal);
+    return 0;
+}
+
+/* `yolo cfg`: a yaml text of the defaults, with the meaning of each. */
+static int run_cfg(program *p) {
+    ol_argument a;
+    for (size_t i = 0; ol_argument_at(i, &a); i++) {
+        const char *shown = strcmp(a.default_text, "None") == 0    ? ""
+                            : strcmp(a.default_text, "True") == 0  ? "true"
+                            : strcmp(a.default_text, "False") == 0 ? "false"
+                                                                   : a.default_text;
+        terminal_print(&p->terminal, "%s:%s%s # %s\n", a.name, *shown != '\0' ? " " : "", shown, a.about);
+    }
+    return 0;
+}
+
+static int run_copy_cfg(program *p) {
+    static const char path[] = "default_copy.yaml";
+    ol_options *options = NULL;
+    ol_status status = ol_options_create(p->context, &options);
+    if (status == OL_OK) status = ol_options_write(options, path);
+    ol_options_destroy(options);
+    if (status != OL_OK) return command_fail(p, status);
+    terminal_print(&p->terminal, "all arguments are in %s; edit it and use it as in: yolo detect train cfg=%s\n", path,
+                   path);
+    return 0;
+}
+
+/* Errors about settings are warnings and leave the exit code 0, as in the field's program. */
+static int run_settings(program *p) {
+    ol_status status = OL_OK;
+    for (size_t i = 0; status == OL_OK && i < p->command.n_words; i++) {
+        if (strcmp(p->command.words[i], "reset") == 0) {
+            status = ol_preferences_reset(p->context);
+        } else {
+            char line[512];
+            snprintf(line, sizeof line, "settings: '%.200s' is neither 'reset' nor of the form name=folder",
+                     p->command.words[i]);
+            terminal_log(&p->terminal, OL_LOG_WARNING, line);
+        }
+    }
+    for (size_t i = 0; status == OL_OK && i < p->command.n_pairs; i++)
+        status = ol_preferences_set(p->context, p->command.pairs[i].key, p->command.pairs[i].value);
+    if (status != OL_OK) {
+        char line[2200];
+        snprintf(line, sizeof line, "settings: %s", ol_context_message(p->context));
+        terminal_log(&p->terminal, OL_LOG_WARNING, line);
+    }
+    ol_preferences_list(p->context, print_row, &p->terminal);
+    return 0;
+}
+
+static int run_not_ours(program *p) {
+    char line[256];
+    snprintf(line, sizeof line,
+             "'%s' is not part of Onelook: it has no accounts and sends nothing; 'yolo help' shows what there is",
+             p->command.special);
+    terminal_log(&p->terminal, OL_LOG_ERROR, line);
+    return 1;
+}
+
+static const struct special_row {
+    const char *word;
+    int (*run)(program *p);
+} rows[] = {{"help", run_help},      {"version", run_version},   {"checks", run_checks},
+            {"cfg", run_cfg},        {"copy-cfg", run_copy_cfg}, {"settings", run_settings},
+            {"login", run_not_ours}, {"logout", run_not_ours},   {"solutions", run_not_ours}};
+
+int command_run_special(program *p) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].word, p->command.special) == 0) return rows[i].run(p);
+    }
+    return run_not_ours(p);
+}

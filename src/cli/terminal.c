@@ -1,0 +1,77 @@
+#include "terminal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static bool is_false(const char *text) {
+    static const char *const words[] = {"0", "false", "no", "off", "n", "f"};
+    for (size_t i = 0; text != NULL && i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(text, words[i]) == 0) return true;
+    }
+    return false;
+}
+
+void terminal_init(terminal *t) {
+    const char *plain = getenv("NO_COLOR"), *kind = getenv("TERM");
+    memset(t, 0, sizeof *t);
+    t->is_terminal =
+        isatty(STDOUT_FILENO) != 0 && (plain == NULL || *plain == '\0') && (kind == NULL || strcmp(kind, "dumb") != 0);
+    t->quiet = is_false(getenv("YOLO_VERBOSE"));
+}
+
+static FILE *stream_of(const terminal *t, ol_log_level level) {
+    return t->to_stderr || level == OL_LOG_ERROR ? stderr : stdout;
+}
+
+void terminal_flush(terminal *t) {
+    FILE *out = stream_of(t, OL_LOG_PROGRESS);
+    if (t->line_open) fputc('\n', out);
+    if (t->progress[0] != '\0') fprintf(out, "%s\n", t->progress);
+    t->line_open = false;
+    t->progress[0] = '\0';
+    fflush(out);
+}
+
+/* On a terminal each line replaces the one before; elsewhere only the last one of a row of them is worth a line. */
+static void show_progress(terminal *t, const char *line) {
+    FILE *out = stream_of(t, OL_LOG_PROGRESS);
+    if (t->is_terminal) {
+        fprintf(out, "\r\033[K%s", line);
+        fflush(out);
+        t->line_open = true;
+    } else {
+        snprintf(t->progress, sizeof t->progress, "%s", line);
+    }
+}
+
+void terminal_log(void *user, ol_log_level level, const char *line) {
+    static const struct {
+        const char *plain, *coloured;
+    } prefixes[] = {[OL_LOG_INFO] = {"", ""},
+                    [OL_LOG_WARNING] = {"WARNING ⚠️ ", "\033[33mWARNING ⚠️ \033[0m"},
+                    [OL_LOG_ERROR] = {"ERROR ❌ ", "\033[31mERROR ❌ \033[0m"}};
+    terminal *t = user;
+    if (t->quiet && level != OL_LOG_ERROR) return;
+    if (level == OL_LOG_PROGRESS) {
+        show_progress(t, line);
+        return;
+    }
+    terminal_flush(t);
+    FILE *out = stream_of(t, level);
+    const bool colour =
+        level == OL_LOG_ERROR ? isatty(STDERR_FILENO) && t->is_terminal : t->is_terminal && !t->to_stderr;
+    fprintf(out, "%s%s\n", colour ? prefixes[level].coloured : prefixes[level].plain, line);
+    fflush(out);
+}
+
+void terminal_print(terminal *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    terminal_flush(t);
+    vfprintf(stream_of(t, OL_LOG_INFO), format, args);
+    va_end(args);
+}
