@@ -1,0 +1,168 @@
+#include "device/cpu/cpu.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct cpu_buffer {
+    device_buffer base;
+    void *bytes;
+} cpu_buffer;
+
+static void cpu_close(device *dev) {
+    mem_free(dev->ctx, dev);
+}
+
+static void cpu_properties(const device *dev, device_properties *out) {
+    const cpu_device *cpu = (const cpu_device *)dev;
+    *out = (device_properties){.name = "cpu", .threads = cpu->threads, .host_memory = true};
+    snprintf(out->description, sizeof out->description, "%s",
+             cpu->block == 16                 ? "AVX-512"
+             : __builtin_cpu_supports("avx2") ? "AVX2"
+                                              : "SSE");
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) out->memory_bytes = (size_t)pages * (size_t)page;
+}
+
+static ol_status cpu_buffer_create(device *dev, size_t bytes, device_buffer **out) {
+    cpu_buffer *b = mem_alloc0(dev->ctx, 1, sizeof *b);
+    if (b == NULL) return OL_ERROR_MEMORY;
+    b->base = (device_buffer){dev, bytes};
+    b->bytes = mem_alloc_aligned(dev->ctx, bytes, 1);
+    if (b->bytes == NULL) {
+        mem_free(dev->ctx, b);
+        return OL_ERROR_MEMORY;
+    }
+    memset(b->bytes, 0, bytes);
+    *out = &b->base;
+    return OL_OK;
+}
+
+static void cpu_buffer_destroy(device_buffer *base) {
+    cpu_buffer *b = (cpu_buffer *)base;
+    mem_free_aligned(base->dev->ctx, b->bytes);
+    mem_free(base->dev->ctx, b);
+}
+
+static ol_status cpu_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes) {
+    memcpy((unsigned char *)((cpu_buffer *)b)->bytes + offset_bytes, host, bytes);
+    return OL_OK;
+}
+
+static ol_status cpu_buffer_read(const device_buffer *b, size_t offset_bytes, void *host, size_t bytes) {
+    memcpy(host, (const unsigned char *)((const cpu_buffer *)b)->bytes + offset_bytes, bytes);
+    return OL_OK;
+}
+
+static void *cpu_buffer_address(device_buffer *b) {
+    return ((cpu_buffer *)b)->bytes;
+}
+
+static bool cpu_supports(const device *dev, op_kind kind) {
+    (void)dev;
+    return op_reference_of(kind)->run != NULL;
+}
+
+static int cpu_block(const device *dev, const graph *g, tensor_ref t) {
+    (void)dev, (void)g, (void)t;
+    return 1;
+}
+
+/* A part of a map is a map of its own when it is made of whole blocks; the last block may be a padded one. */
+static bool cpu_view(const device *dev, int block, int64_t channels, int64_t begin, int64_t size) {
+    (void)dev;
+    return begin % block == 0 && (size % block == 0 || begin + size == channels);
+}
+
+static bool cpu_in_place(const device *dev, op_kind kind, int in, int out) {
+    (void)dev;
+    static const struct {
+        op_kind kind;
+        int in, out;
+    } rows[] = {
+        {OP_ADD, 0, 0}, {OP_ADD, 1, 0}, {OP_ACTIVATE, 0, 0}, {OP_ACTIVATE_GRAD, 0, 0}, {OP_BATCH_NORM_GRAD, 0, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].kind == kind && rows[i].in == in && rows[i].out == out) return true;
+    return false;
+}
+
+static ol_status cpu_compile(device *dev, const op_record *op, kernel **out) {
+    cpu_kernel *k = NULL;
+    ol_status status = cpu_reference_compile((cpu_device *)dev, op, &k);
+    if (status == OL_OK) *out = &k->base;
+    return status;
+}
+
+static void cpu_kernel_destroy(device *dev, kernel *base) {
+    cpu_kernel *k = (cpu_kernel *)base;
+    if (k->destroy != NULL) k->destroy((cpu_device *)dev, k);
+    mem_free(dev->ctx, k);
+}
+
+static ol_status cpu_launch(device *dev, kernel *base, const kernel_memory *memory) {
+    cpu_kernel *k = (cpu_kernel *)base;
+    return k->run((cpu_device *)dev, k, memory);
+}
+
+/* The libraries that a run calls take their number of threads from OpenMP's setting of the calling thread. */
+static ol_status cpu_run_begin(device *dev) {
+    cpu_device *cpu = (cpu_device *)dev;
+    cpu->saved_threads = omp_get_max_threads();
+    omp_set_num_threads(cpu->threads);
+    return OL_OK;
+}
+
+static ol_status cpu_run_end(device *dev) {
+    omp_set_num_threads(((cpu_device *)dev)->saved_threads);
+    return OL_OK;
+}
+
+static ol_status cpu_tensor_write(device *dev, void *address, const op_operand *t, const void *host) {
+    if (cpu_is_dense(t))
+        memcpy(address, host, (size_t)shape_elements(&t->shape) * dtype_bytes(t->type));
+    else
+        cpu_pack(t, host, address, ((cpu_device *)dev)->threads);
+    return OL_OK;
+}
+
+static ol_status cpu_tensor_read(device *dev, const void *address, const op_operand *t, void *host) {
+    if (cpu_is_dense(t))
+        memcpy(host, address, (size_t)shape_elements(&t->shape) * dtype_bytes(t->type));
+    else
+        cpu_unpack(t, address, host, ((cpu_device *)dev)->threads);
+    return OL_OK;
+}
+
+static const device_api cpu_api = {
+    .name = "cpu",
+    .close = cpu_close,
+    .properties = cpu_properties,
+    .buffer_create = cpu_buffer_create,
+    .buffer_destroy = cpu_buffer_destroy,
+    .buffer_write = cpu_buffer_write,
+    .buffer_read = cpu_buffer_read,
+    .buffer_address = cpu_buffer_address,
+    .buffer_host = cpu_buffer_address,
+    .supports = cpu_supports,
+    .block = cpu_block,
+    .view = cpu_view,
+    .in_place = cpu_in_place,
+    .compile = cpu_compile,
+    .kernel_destroy = cpu_kernel_destroy,
+    .launch = cpu_launch,
+    .run_begin = cpu_run_begin,
+    .run_end = cpu_run_end,
+    .tensor_write = cpu_tensor_write,
+    .tensor_read = cpu_tensor_read,
+};
+
+ol_status cpu_device_open(ol_context *ctx, device **out) {
+    cpu_device *cpu = mem_alloc0(ctx, 1, sizeof *cpu);
+    if (cpu == NULL) return OL_ERROR_MEMORY;
+    cpu->base = (device){&cpu_api, ctx};
+    cpu->threads = ctx_threads(ctx);
+    cpu->block = __builtin_cpu_supports("avx512f") ? 16 : 8;
+    *out = &cpu->base;
+    return OL_OK;
+}

@@ -1,0 +1,52 @@
+#include "device/device.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    ol_status (*open)(ol_context *ctx, device **out);
+} registry[] = {{"cpu", cpu_device_open}};
+
+ol_status device_open(ol_context *ctx, const char *name, device **out) {
+    for (size_t i = 0; i < sizeof registry / sizeof registry[0]; i++)
+        if (strcmp(registry[i].name, name) == 0) return registry[i].open(ctx, out);
+    return ctx_fail(ctx, OL_ERROR_NOT_FOUND, "device '%s' is not known to this build; use device=cpu", name);
+}
+
+void device_close(device *dev) {
+    if (dev != NULL) dev->api->close(dev);
+}
+
+ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out) {
+    return dev->api->buffer_create(dev, bytes, out);
+}
+
+void device_buffer_destroy(device_buffer *b) {
+    if (b != NULL) b->dev->api->buffer_destroy(b);
+}
+
+static ol_status range_check(const device_buffer *b, size_t offset_bytes, size_t bytes) {
+    size_t end;
+    if (size_add(offset_bytes, bytes, &end) && end <= b->bytes) return OL_OK;
+    return ctx_fail(b->dev->ctx, OL_ERROR_INTERNAL, "bytes %zu+%zu are outside a device buffer of %zu", offset_bytes,
+                    bytes, b->bytes);
+}
+
+ol_status device_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes) {
+    ol_status status = range_check(b, offset_bytes, bytes);
+    return status != OL_OK ? status : b->dev->api->buffer_write(b, offset_bytes, host, bytes);
+}
+
+ol_status device_buffer_read(const device_buffer *b, size_t offset_bytes, void *host, size_t bytes) {
+    ol_status status = range_check(b, offset_bytes, bytes);
+    return status != OL_OK ? status : b->dev->api->buffer_read(b, offset_bytes, host, bytes);
+}
+
+void *device_buffer_host(device_buffer *b) {
+    return b->dev->api->buffer_host(b);
+}
+
+int64_t layout_image_elements(const shape *s, int block) {
+    if (s->rank != 4) return shape_elements(s);
+    return (s->dim[1] + block - 1) / block * block * s->dim[2] * s->dim[3];
+}

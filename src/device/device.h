@@ -1,0 +1,111 @@
+/* The seam between plans and devices: one table of functions that every device fills. Only src/device includes this;
+ * the rest of the program sees graph/plan.h. A device serves one thread at a time. */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include "graph/plan.h"
+
+/* How a tensor lies in device memory. Maps (N,C,H,W) are stored as channel blocks: element (n,c,y,x) is at
+ *   n*batch_stride + (c/block)*H*W*block + (y*W + x)*block + c%block   (elements, from the tensor's address)
+ * with channels padded to whole blocks by zeros that every kernel keeps. block 1 is plain (N,C,H,W), block C is
+ * channels last. Tensors of other ranks are dense in logical order (block 1). */
+typedef struct tensor_layout {
+    int block;
+    int64_t batch_stride; /* larger than dense for a view into a concatenation */
+} tensor_layout;
+
+/* What a kernel is compiled for. */
+typedef struct op_operand {
+    bool present; /* false: TENSOR_NONE */
+    dtype type;
+    shape shape;
+    tensor_role role;
+    tensor_layout layout;
+    bool in_place; /* inputs of concat: already where the output has them */
+    bool unused;   /* outputs that nothing reads */
+} op_operand;
+
+typedef struct op_record {
+    op_kind kind;
+    const char *name;
+    const op_attr *attr;
+    int n_in, n_out;
+    op_operand in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    bool params_fixed; /* bound parameters change only when plan_params_changed says so: they may be packed once */
+} op_record;
+
+/* A resolved kernel: made by compile, run by launch. The device's own struct starts with this one. */
+typedef struct kernel {
+    size_t scratch_bytes;    /* working memory that launch wants; shared between the kernels of a plan */
+    size_t persistent_bytes; /* what the kernel holds itself (packed weights, tables), for the accounts */
+} kernel;
+
+typedef struct kernel_memory {
+    void *in[OP_MAX_INPUTS]; /* device addresses; NULL where absent */
+    void *out[OP_MAX_OUTPUTS];
+    void *scratch;
+    bool params_changed; /* packed copies are out of date (always true when not params_fixed) */
+} kernel_memory;
+
+typedef struct device_properties {
+    const char *name;      /* "cpu" */
+    char description[128]; /* for people: model, instruction set */
+    size_t memory_bytes;   /* total */
+    int threads;
+    bool host_memory; /* buffers are host addresses */
+} device_properties;
+
+typedef struct device_api {
+    const char *name;
+    void (*close)(device *dev);
+    void (*properties)(const device *dev, device_properties *out);
+
+    ol_status (*buffer_create)(device *dev, size_t bytes, device_buffer **out); /* cleared */
+    void (*buffer_destroy)(device_buffer *b);
+    ol_status (*buffer_write)(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes);
+    ol_status (*buffer_read)(const device_buffer *b, size_t offset_bytes, void *host, size_t bytes);
+    void *(*buffer_address)(device_buffer *b); /* device address */
+    void *(*buffer_host)(device_buffer *b);    /* NULL when not host memory */
+
+    bool (*supports)(const device *dev, op_kind kind);
+    /* The layout the device wants for a tensor of the graph; batch_stride is filled by the plan. */
+    int (*block)(const device *dev, const graph *g, tensor_ref t);
+    /* May `size` channels from `begin` on of a map with `channels` channels be a tensor of their own? */
+    bool (*view)(const device *dev, int block, int64_t channels, int64_t begin, int64_t size);
+    /* May output `out` share memory with input `in` (both with the same layout)? */
+    bool (*in_place)(const device *dev, op_kind kind, int in, int out);
+
+    ol_status (*compile)(device *dev, const op_record *op, kernel **out);
+    void (*kernel_destroy)(device *dev, kernel *k);
+    ol_status (*launch)(device *dev, kernel *k, const kernel_memory *memory);
+    /* Around a run: claim threads or a stream, wait for the end. May be NULL. */
+    ol_status (*run_begin)(device *dev);
+    ol_status (*run_end)(device *dev);
+    /* A recorded run that is replayed at once; NULL where a device has none. */
+    ol_status (*capture_begin)(device *dev);
+    ol_status (*capture_end)(device *dev, void **recording);
+    ol_status (*replay)(device *dev, void *recording);
+    void (*recording_destroy)(device *dev, void *recording);
+
+    /* Copies between a device tensor and dense host memory in logical order. */
+    ol_status (*tensor_write)(device *dev, void *address, const op_operand *t, const void *host);
+    ol_status (*tensor_read)(device *dev, const void *address, const op_operand *t, void *host);
+} device_api;
+
+struct device {
+    const device_api *api;
+    ol_context *ctx;
+};
+
+struct device_buffer {
+    device *dev;
+    size_t bytes;
+};
+
+/* Elements that a tensor of this layout occupies from its first to its last image, dense. */
+int64_t layout_image_elements(const shape *s, int block);
+
+/* The registry: device names and how they are opened. */
+ol_status cpu_device_open(ol_context *ctx, device **out);
+
+#endif
