@@ -16,3 +16,23 @@ void checkpoint_deinit(checkpoint *c) {
     tensor_list_deinit(&c->optimizer.state);
     arena_deinit(&c->arena);
 }
+
+ol_status checkpoint_model_source(arena *a, const checkpoint *c, const char *name, model_source *out) {
+    model_source source = {
+        .name = name, .yaml = c->yaml, .state = &c->weights, .scale = c->scale != NULL ? c->scale[0] : '\0'};
+    const size_t n = c->names != NULL && c->names->kind == VALUE_MAP ? c->names->as.map.count : 0;
+    const char **names = arena_alloc(a, n, sizeof *names);
+    if (names == NULL) return OL_ERROR_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        int64_t at;
+        const value *key = c->names->as.map.keys[i], *item = c->names->as.map.items[i];
+        if (!value_as_int(key, &at) || at < 0 || (uint64_t)at >= n || item->kind != VALUE_STRING || names[at] != NULL)
+            return ctx_fail(c->ctx, OL_ERROR_FORMAT,
+                            "'%s': the class names are not numbered 0 to %zu; get the file again", name, n - 1);
+        names[at] = item->as.string;
+    }
+    source.names = n > 0 ? names : NULL;
+    source.n_names = (int)n;
+    *out = source;
+    return OL_OK;
+}

@@ -6,14 +6,17 @@
 #define FORMATS_CHECKPOINT_H
 
 #include "base/value.h"
+#include "model/model.h"
 #include "tensor/tensor_list.h"
 
 #define CHECKPOINT_MAX_STRIDES 8
 
 /* A group of parameters with equal settings, in the reference's order (model document, section 5.2). */
 typedef struct checkpoint_group {
-    const value *options; /* map: lr, initial_lr, momentum | betas, weight_decay, …; without "params" */
-    int64_t *params;      /* indices of its parameters: 0, 1, … over all groups in order */
+    /* Map: lr, initial_lr, momentum or betas, weight_decay, nesterov, param_group ("weight", "bn", "bias", "muon") and
+     * what else torch's optimizer of that name keeps; without "params". */
+    const value *options;
+    int64_t *params; /* indices of its parameters: 0, 1, … over all groups in order */
     size_t n_params;
 } checkpoint_group;
 
@@ -64,6 +67,19 @@ typedef struct checkpoint {
 ol_status checkpoint_read(ol_context *ctx, const char *path, checkpoint *out);
 /* The same from memory; `name` is for messages. */
 ol_status checkpoint_read_memory(ol_context *ctx, const char *name, const void *bytes, size_t n_bytes, checkpoint *out);
+
+/* Writes `c` atomically (temporary name, sync, rename) in the form that the reference package loads, predicts with and
+ * trains from. The model part (classes, yaml, names, strides) comes from `m`, its weights from c->weights, which must
+ * be a state dict of `m` with batch norms. With epoch >= 0 the file is resumable: the model is stored as `ema`, and
+ * updates, optimizer, scaler, stopper, live and extra with it. With epoch -1 it is the stripped form: those entries are
+ * null or absent. `half`: the model's floats in half precision, as the reference stores them; optimizer state and
+ * `live` are always f32. Only what `c` and `m` hold is written: no path, licence, author or version-control entry of a
+ * file that was read. c->date NULL: now. */
+ol_status checkpoint_write(ol_context *ctx, const char *path, const checkpoint *c, const model *m, bool half);
+
+/* What the model room needs to build the model of a read checkpoint; borrows from `c` and the arena `a` (names). `name`
+ * is the file. */
+ol_status checkpoint_model_source(arena *a, const checkpoint *c, const char *name, model_source *out);
 
 void checkpoint_init(checkpoint *c, ol_context *ctx);
 void checkpoint_deinit(checkpoint *c);
