@@ -44,7 +44,4 @@ void data_config_deinit(data_config *config);
 /* ${ONELOOK_DATASETS}, else the first of ./datasets, ../datasets that exists, else ./datasets. */
 char *data_datasets_folder(arena *a);
 
-/* The known sets that travel with the program: YAML-shaped map by file name ("coco8.yaml"); NULL when there is none. */
-ol_status known_dataset(arena *a, const char *file_name, const value **out);
-
 #endif

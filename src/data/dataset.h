@@ -20,6 +20,7 @@ typedef struct dataset_options {
     bool single_cls;    /* one class "item" */
     const int *classes; /* keep only these class ids (not renumbered); NULL: all */
     int n_classes;
+    int model_classes;        /* >0: objects of classes from this on are dropped with a warning (validation) */
     double fraction;          /* (0,1]: that share of the sorted list; >1: that many pictures; 0 stands for 1 */
     int n_threads;            /* for the scan; 0: as many as the context computes with */
     const char *cache_folder; /* NULL: dataset_cache_folder; "": no cache */

@@ -4,25 +4,24 @@
 #define DATA_LABELS_H
 
 #include "base/arena.h"
+#include "data/augment.h"
 
 /* The objects of one picture; a view, owned by an arena. Coordinates are fractions of the picture's width and height.
  */
 typedef struct label_rows {
-    int n;
-    const float *rows;          /* (n,5): class, cx, cy, w, h */
-    const float *points;        /* (…,2): polygon vertices x, y, all polygons one after another; NULL: boxes only */
-    const int32_t *first_point; /* (n+1): polygon i is points first_point[i] … first_point[i+1]-1; NULL: boxes only */
+    size_t n;
+    const label_row *rows;
+    label_outlines outlines; /* first == NULL: boxes only */
 } label_rows;
 
 typedef struct label_rules {
-    int nc;            /* classes of the set; 0: not checked */
-    bool single_class; /* every class becomes 0 (and is not checked) */
+    int nc;          /* classes of the set; 0: not checked */
+    bool any_class;  /* classes are not compared with nc (single_cls) */
     int pose_fields; /* numbers after the box in sets that declare key points (rows of 5+this are cut to 5); 0: none */
 } label_rules;
 
 typedef struct label_verdict {
     bool rejected;    /* the picture and its labels are left out */
-    bool non_finite;  /* (part of rejected) */
     int line;         /* 1-based line of the first offending row, 0: the file as a whole */
     int n_duplicates; /* equal rows that were removed */
     char reason[200]; /* "non-normalized or out of bounds coordinates [1.25]" */
