@@ -12,6 +12,10 @@
 #define CLASS_LIMIT        1000000.0f /* when the set's class count is not known */
 #define OUTLINE_MIN_POINTS 3
 
+typedef struct box_row {
+    float cls, cx, cy, w, h;
+} box_row;
+
 typedef struct raw_row {
     size_t first, count; /* into the numbers */
     int line;
@@ -126,7 +130,7 @@ static bool find_form(raw_file *raw, const label_rules *rules, label_verdict *v)
     return outlines;
 }
 
-static label_row row_from_outline(const float *numbers, size_t count) {
+static box_row row_from_outline(const float *numbers, size_t count) {
     float x0 = numbers[1], x1 = x0, y0 = numbers[2], y1 = y0;
     for (size_t k = 1; k + 1 < count; k += 2) {
         x0 = fminf(x0, numbers[k]);
@@ -134,11 +138,11 @@ static label_row row_from_outline(const float *numbers, size_t count) {
         y0 = fminf(y0, numbers[k + 1]);
         y1 = fmaxf(y1, numbers[k + 1]);
     }
-    return (label_row){numbers[0], (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0};
+    return (box_row){numbers[0], (x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0};
 }
 
 /* The value checks of the data document's table, one after another over all rows. */
-static void check_values(const raw_file *raw, const label_row *rows, const label_rules *rules, label_verdict *v) {
+static void check_values(const raw_file *raw, const box_row *rows, const label_rules *rules, label_verdict *v) {
     const size_t n = raw->n_rows;
     for (size_t i = 0; i < n && !v->rejected; i++) {
         const float most = fmaxf(fmaxf(rows[i].cx, rows[i].cy), fmaxf(rows[i].w, rows[i].h));
@@ -146,7 +150,7 @@ static void check_values(const raw_file *raw, const label_row *rows, const label
             reject(v, raw->rows[i].line, "non-normalized or out of bounds coordinates [%g]", (double)most);
     }
     for (size_t i = 0; i < n && !v->rejected; i++) {
-        const label_row *r = &rows[i];
+        const box_row *r = &rows[i];
         const float least = fminf(fminf(r->cls, fminf(r->cx, r->cy)), fminf(r->w, r->h));
         if (least < COORDINATE_MIN || r->w < 0 || r->h < 0 || r->cls < 0)
             reject(v, raw->rows[i].line, "negative label values [%g]", (double)least);
@@ -167,7 +171,7 @@ static void check_values(const raw_file *raw, const label_row *rows, const label
 /* ---- duplicates ---- */
 
 typedef struct sort_row {
-    label_row row;
+    box_row row;
     const float *points;
     size_t n_points;
 } sort_row;
@@ -212,27 +216,27 @@ static ol_status remove_duplicates(ol_context *ctx, sort_row *rows, size_t *n, l
 static ol_status emit(arena *a, const sort_row *rows, size_t n, bool outlines, label_rows *out) {
     size_t n_points = 0;
     for (size_t i = 0; i < n; i++) n_points += rows[i].n_points;
-    label_row *boxes = arena_alloc(a, n, sizeof *boxes);
+    float *boxes = arena_alloc(a, n, 5 * sizeof *boxes);
     float *points = outlines ? arena_alloc(a, n_points, 2 * sizeof *points) : NULL;
-    uint32_t *first = outlines ? arena_alloc(a, n + 1, sizeof *first) : NULL;
+    int32_t *first = outlines ? arena_alloc(a, n + 1, sizeof *first) : NULL;
     if (boxes == NULL || (outlines && (points == NULL || first == NULL))) return OL_ERROR_MEMORY;
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        boxes[i] = rows[i].row;
+        memcpy(boxes + 5 * i, &rows[i].row, sizeof rows[i].row);
         if (!outlines) continue;
-        first[i] = (uint32_t)at;
+        first[i] = (int32_t)at;
         memcpy(points + 2 * at, rows[i].points, 2 * rows[i].n_points * sizeof *points);
         at += rows[i].n_points;
     }
-    if (outlines) first[n] = (uint32_t)at;
-    *out = (label_rows){n, boxes, {points, first}};
+    if (outlines) first[n] = (int32_t)at;
+    *out = (label_rows){(int)n, boxes, points, first};
     return OL_OK;
 }
 
 ol_status labels_parse(arena *a, const char *text, size_t length, const label_rules *rules, label_rows *out,
                        label_verdict *verdict) {
     raw_file raw = {.ctx = a->ctx};
-    label_row *rows = NULL;
+    box_row *rows = NULL;
     sort_row *kept = NULL;
     label_verdict v = {0};
     label_rows found = {0};
@@ -249,7 +253,7 @@ ol_status labels_parse(arena *a, const char *text, size_t length, const label_ru
     for (size_t i = 0; i < n; i++) {
         const float *numbers = raw.numbers + raw.rows[i].first;
         rows[i] = outlines ? row_from_outline(numbers, raw.rows[i].count)
-                           : (label_row){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
+                           : (box_row){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
         kept[i] = (sort_row){rows[i], numbers + 1, outlines ? (raw.rows[i].count - 1) / 2 : 0};
     }
     check_values(&raw, rows, rules, &v);

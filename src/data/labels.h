@@ -4,14 +4,14 @@
 #define DATA_LABELS_H
 
 #include "base/arena.h"
-#include "data/augment.h"
 
 /* The objects of one picture; a view, owned by an arena. Coordinates are fractions of the picture's width and height.
  */
 typedef struct label_rows {
-    size_t n;
-    const label_row *rows;
-    label_outlines outlines; /* first == NULL: boxes only */
+    int n;
+    const float *rows;          /* (n,5): class, cx, cy, w, h */
+    const float *points;        /* (…,2): polygon vertices x, y, all polygons one after another; NULL: boxes only */
+    const int32_t *first_point; /* (n+1): polygon i is points first_point[i] … first_point[i+1]-1; NULL: boxes only */
 } label_rows;
 
 typedef struct label_rules {

@@ -75,7 +75,7 @@ static void every_rule(void **state) {
             if (strstr(v.reason, c->reason) == NULL) fail_msg("%s: %s", c->what, v.reason);
             assert_int_equal(rows.n, 0);
         } else {
-            if ((int)rows.n != c->n_rows) fail_msg("%s: %zu rows", c->what, rows.n);
+            if ((int)rows.n != c->n_rows) fail_msg("%s: %d rows", c->what, rows.n);
             assert_int_equal(v.n_duplicates, c->n_duplicates);
         }
         arena_deinit(&a);
@@ -93,21 +93,21 @@ static void values_and_order(void **state) {
     arena_init(&a, ctx, 0);
     const char *plain = "2 0.9 0.5 0.2 0.1\n0 0.25 0.5 0.2 0.3\n";
     assert_int_equal(labels_parse(&a, plain, strlen(plain), &rules, &rows, &v), OL_OK);
-    assert_true(rows.rows[0].cls == 2 && rows.rows[0].cx == 0.9f && rows.rows[1].h == 0.3f); /* file order */
-    assert_null(rows.outlines.first);
+    assert_true(rows.rows[0] == 2 && rows.rows[1] == 0.9f && rows.rows[9] == 0.3f); /* file order */
+    assert_null(rows.first_point);
 
     const char *twice = "2 0.9 0.5 0.2 0.1\n0 0.25 0.5 0.2 0.3\n2 0.9 0.5 0.2 0.1\n0 0.125 0.5 0.2 0.3\n";
     assert_int_equal(labels_parse(&a, twice, strlen(twice), &rules, &rows, &v), OL_OK);
     assert_int_equal(rows.n, 3); /* sorted, because a duplicate was removed */
-    assert_true(rows.rows[0].cx == 0.125f && rows.rows[1].cx == 0.25f && rows.rows[2].cls == 2);
+    assert_true(rows.rows[1] == 0.125f && rows.rows[6] == 0.25f && rows.rows[10] == 2);
 
     const char *outlines = "1 0.25 0.25 0.75 0.25 0.5 0.75\n0 0 0 0.5 0 0.5 1 0 1\n";
     assert_int_equal(labels_parse(&a, outlines, strlen(outlines), &rules, &rows, &v), OL_OK);
     assert_int_equal(rows.n, 2);
-    assert_true(rows.rows[0].cx == 0.5f && rows.rows[0].cy == 0.5f && rows.rows[0].w == 0.5f && rows.rows[0].h == 0.5f);
-    assert_int_equal(rows.outlines.first[1], 3);
-    assert_int_equal(rows.outlines.first[2], 7);
-    assert_true(rows.outlines.points[2 * 3 + 2] == 0.5f);
+    for (int k = 1; k < 5; k++) assert_true(rows.rows[k] == 0.5f);
+    assert_int_equal(rows.first_point[1], 3);
+    assert_int_equal(rows.first_point[2], 7);
+    assert_true(rows.points[2 * 3 + 2] == 0.5f);
     arena_deinit(&a);
     ol_context_destroy(ctx);
 }
@@ -128,8 +128,8 @@ static void rules_of_the_set(void **state) {
     const char *points = "0 0.5 0.5 0.2 0.2 0.1 0.1 2 0.3 0.3 1\n"; /* key points, not an outline */
     assert_int_equal(labels_parse(&a, points, strlen(points), &pose, &rows, &v), OL_OK);
     assert_int_equal(rows.n, 1);
-    assert_null(rows.outlines.first);
-    assert_true(rows.rows[0].cx == 0.5f && rows.rows[0].w == 0.2f);
+    assert_null(rows.first_point);
+    assert_true(rows.rows[1] == 0.5f && rows.rows[3] == 0.2f);
     arena_deinit(&a);
     ol_context_destroy(ctx);
 }
