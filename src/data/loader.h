@@ -1,19 +1,38 @@
 /* Batches from a data set: worker threads decode, resize and augment; batches come in order and are the same for the
- * same (options, epoch) whatever the number of threads. One thread drives a loader. Nothing is allocated after the
- * first epoch. */
+ * same (options, epoch) whatever the number of threads. One thread drives a loader. Nothing is allocated once buffers
+ * have grown to the set's largest picture. A picture that went bad since the scan is replaced by plain grey without
+ * objects. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
+#include "base/settings.h"
+#include "data/augment.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 
-typedef enum loader_cache {
-    LOADER_CACHE_AUTO, /* keeps resized pictures in memory up to a bound: a quarter of the free memory, at most 512 MiB
-                        */
-    LOADER_CACHE_RAM,  /* keeps all resized pictures in memory; refused with a warning when twice that is not free */
-    LOADER_CACHE_DISK, /* keeps resized pictures as raw files in the cache folder */
-    LOADER_CACHE_NONE
-} loader_cache;
+/* Where resized pictures are kept between epochs. AUTO: in memory when the whole set needs at most 512 MiB (and a
+ * quarter of the free memory), else the most recent ones within that bound. RAM: all in memory; AUTO with a warning
+ * when twice the need is not free. DISK: as raw files in the cache folder (never beside the pictures); AUTO with a
+ * warning when the disk has no room. */
+typedef enum loader_cache { LOADER_CACHE_AUTO, LOADER_CACHE_RAM, LOADER_CACHE_DISK, LOADER_CACHE_NONE } loader_cache;
+
+typedef struct loader_options {
+    bool training;     /* shuffled and augmented; otherwise resized and letterboxed without scaling up */
+    int batch;         /* capped at the number of pictures; the last batch may be smaller */
+    int imgsz, stride; /* stride: of the model, at least 32 is used */
+    bool rect;         /* batches of like aspect ratios with the least padding (data document, 2.13, 2.15) */
+    int workers;       /* threads; 0: the caller does the work inside loader_next */
+    uint64_t seed;
+    loader_cache cache;
+    const char *cache_folder; /* for LOADER_CACHE_DISK; NULL: dataset_cache_folder */
+    augment_settings augment; /* training only; out_height and out_width are set by the loader */
+    double multi_scale;       /* training only: batches of random sizes within this share of imgsz */
+} loader_options;
+
+/* From the arguments of `train` (batch, imgsz, rect, workers, seed, cache, multi_scale and the augmentation). */
+loader_options loader_options_train(const settings *s, int batch, int imgsz, int stride);
+/* For validation: rectangular unless the user said rect=False; `batch` pictures. */
+loader_options loader_options_val(const settings *s, int batch, int imgsz, int stride);
 
 typedef struct loader loader;
 
@@ -23,9 +42,17 @@ typedef struct loader_stats {
     double elapsed_s; /* from the epoch's start to the last batch handed out */
 } loader_stats;
 
+/* Borrows `d`, which must outlive the loader. */
+ol_status loader_create(ol_context *ctx, const dataset *d, const loader_options *options, loader **out);
+void loader_destroy(loader *l);
+
 int loader_n_batches(const loader *l);
-/* M of batch.h. */
+/* Pictures in a full batch, after capping. */
+int loader_batch_size(const loader *l);
+/* M of batch.h: the most objects that a sample of these options can have. */
 int loader_max_targets(const loader *l);
+/* The height and width of batch `index` of the epoch that runs (of every epoch unless multi_scale). */
+void loader_batch_shape(const loader *l, int index, int hw[2]);
 
 /* Starts (or restarts) an epoch: workers begin at once, so a caller may start the next epoch before it validates. */
 ol_status loader_start(loader *l, int epoch);
@@ -35,6 +62,5 @@ ol_status loader_next(loader *l, const batch **out);
 void loader_close_mosaic(loader *l);
 /* Of the current or last epoch; waited_s/elapsed_s is the "waiting for data" share. */
 loader_stats loader_get_stats(const loader *l);
-void loader_destroy(loader *l);
 
 #endif
