@@ -5,8 +5,6 @@
 #include <stdio.h>
 
 static const char *const branch_names[2] = {"one2many", "one2one"};
-static const char *const box_names[2] = {"cv2", "one2one_cv2"};
-static const char *const class_names[2] = {"cv3", "one2one_cv3"};
 
 /* Assigner settings of the two branches, model document, section 4.1. */
 static const struct {
@@ -67,23 +65,6 @@ static ol_status layers_build(build *u, tensor_ref image, tensor_ref *outputs) {
         }
     }
     return OL_OK;
-}
-
-/* Raw maps of a branch: boxes (N,4,A), scores (N,nc,A); model document, section 2. */
-static ol_status branch_build(build *u, int k, const tensor_ref *features) {
-    builder *b = &u->b;
-    const module *head = u->m->head;
-    const module *boxes = module_child(head, box_names[k]), *classes = module_child(head, class_names[k]);
-    tensor_ref box_maps[OP_MAX_LEVELS], score_maps[OP_MAX_LEVELS];
-    for (int i = 0; i < head->n_levels; i++) {
-        tensor_ref x = features[i];
-        if (k == 1 && b->mode == MODEL_TRAIN) x = builder_op(b, head, OP_DETACH, &(op_attr){0}, &x, 1);
-        box_maps[i] = module_forward(b, boxes->children[i], x);
-        score_maps[i] = module_forward(b, classes->children[i], x);
-    }
-    u->refs->boxes[k] = builder_op(b, boxes, OP_FLATTEN_CONCAT, &(op_attr){0}, box_maps, head->n_levels);
-    u->refs->scores[k] = builder_op(b, classes, OP_FLATTEN_CONCAT, &(op_attr){0}, score_maps, head->n_levels);
-    return b->status;
 }
 
 static ol_status decode_build(build *u, int k) {
@@ -156,7 +137,8 @@ static ol_status head_build(build *u, const tensor_ref *outputs) {
         const model_branch bit = k == 0 ? MODEL_ONE2MANY : MODEL_ONE2ONE;
         const bool wanted = (o->branches & bit) != 0, with_loss = o->loss && (losses & bit) != 0;
         if (!present[k] || !(wanted || with_loss)) continue;
-        status = branch_build(u, k, features);
+        detect_forward(&u->b, m->head, k, features, &u->refs->boxes[k], &u->refs->scores[k]);
+        status = u->b.status;
         if (status == OL_OK) status = mark(u, u->refs->boxes[k], branch_names[k], "boxes");
         if (status == OL_OK) status = mark(u, u->refs->scores[k], branch_names[k], "scores");
         if (status == OL_OK && o->decode && wanted) status = decode_build(u, k);

@@ -5,31 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends the state entries of one leaf, in the reference's registration order. */
-static ol_status state_visit(void *user, module *m) {
-    tensor_list *state = user;
-    char name[400];
-    ol_status status = OL_OK;
-    if (m->kind->type == MODULE_CONV2D) {
-        snprintf(name, sizeof name, "%s.weight", m->path);
-        status =
-            tensor_list_add(state, name, DTYPE_F32, shape_4d(m->c2, m->c1 / m->groups, m->kernel, m->kernel), NULL);
-        if (status == OL_OK && m->bias) {
-            snprintf(name, sizeof name, "%s.bias", m->path);
-            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
-        }
-    } else if (m->kind->type == MODULE_BATCH_NORM) {
-        static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
-        for (size_t i = 0; i < sizeof parts / sizeof *parts && status == OL_OK; i++) {
-            snprintf(name, sizeof name, "%s.%s", m->path, parts[i]);
-            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
-        }
-        snprintf(name, sizeof name, "%s.num_batches_tracked", m->path);
-        if (status == OL_OK) status = tensor_list_add(state, name, DTYPE_I64, (shape){.rank = 0}, NULL);
-    }
-    return status;
-}
-
 static ol_status placeholder_names(model *m) {
     m->names = arena_alloc(&m->arena, (size_t)m->desc.nc, sizeof *m->names);
     if (m->names == NULL) return OL_ERROR_MEMORY;
@@ -48,7 +23,7 @@ ol_status model_create(ol_context *ctx, const model_spec *spec, model **out) {
     tensor_list_init(&m->state, ctx);
     ol_status status = description_parse(&m->arena, spec, &m->desc);
     if (status == OL_OK) status = module_tree_build(&m->arena, &m->desc, &m->root);
-    if (status == OL_OK) status = module_walk(m->root, state_visit, &m->state);
+    if (status == OL_OK) status = module_state(m->root, &m->state);
     if (status == OL_OK) status = placeholder_names(m);
     if (status != OL_OK) goto fail;
     m->head = m->root->children[m->desc.n_layers - 1];

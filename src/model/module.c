@@ -2,6 +2,7 @@
 
 #include "model/module_forward.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MANY 32768 /* channels */
@@ -27,6 +28,9 @@
     { name, ARGUMENT_BOOL, 0, 1, fallback }
 #define RATIO                                                                                                          \
     { "expansion", ARGUMENT_FLOAT, 0.01, 4, 0.5 }
+
+#define HEADS                                                                                                          \
+    { "heads", ARGUMENT_INT, 1, MANY, 1 }
 
 static const module_kind kinds[MODULE_TYPE_COUNT] = {
     [MODULE_CONV2D] = {MODULE_CONV2D, NULL, "torch.nn.modules.conv.Conv2d", .forward = conv2d_forward},
@@ -62,10 +66,10 @@ static const module_kind kinds[MODULE_TYPE_COUNT] = {
     [MODULE_SPPF] = {MODULE_SPPF, "SPPF", "ultralytics.nn.modules.block.SPPF", .takes_channels = true,
                      .arguments = {C1, C2, KERNEL(5), {"poolings", ARGUMENT_INT, 1, 10, 3}, FLAG("shortcut", 0)},
                      .forward = sppf_forward},
-    [MODULE_ATTENTION] = {MODULE_ATTENTION, NULL, "ultralytics.nn.modules.block.Attention",
-                          .forward = attention_forward},
+    [MODULE_ATTENTION] = {MODULE_ATTENTION, NULL, "ultralytics.nn.modules.block.Attention", .arguments = {C1, HEADS},
+                          .arguments = {C1, HEADS}, .forward = attention_forward},
     [MODULE_PSA_BLOCK] = {MODULE_PSA_BLOCK, NULL, "ultralytics.nn.modules.block.PSABlock",
-                          .forward = psa_block_forward},
+                          .arguments = {C1, HEADS, FLAG("shortcut", 1)}, .forward = psa_block_forward},
     [MODULE_C2PSA] = {MODULE_C2PSA, "C2PSA", "ultralytics.nn.modules.block.C2PSA", .takes_channels = true,
                       .inner_repeats = true, .arguments = {C1, C2, REPEATS, RATIO}, .forward = c2psa_forward},
     [MODULE_DETECT] = {MODULE_DETECT, "Detect", "ultralytics.nn.modules.head.Detect",
@@ -98,4 +102,33 @@ ol_status module_walk(module *root, module_visit_fn visit, void *user) {
     ol_status status = visit(user, root);
     for (int i = 0; i < root->n_children && status == OL_OK; i++) status = module_walk(root->children[i], visit, user);
     return status;
+}
+
+/* Appends the state entries of one leaf, in the reference's registration order. */
+static ol_status state_visit(void *user, module *m) {
+    tensor_list *state = user;
+    char name[400];
+    ol_status status = OL_OK;
+    if (m->kind->type == MODULE_CONV2D) {
+        snprintf(name, sizeof name, "%s.weight", m->path);
+        status =
+            tensor_list_add(state, name, DTYPE_F32, shape_4d(m->c2, m->c1 / m->groups, m->kernel, m->kernel), NULL);
+        if (status == OL_OK && m->bias) {
+            snprintf(name, sizeof name, "%s.bias", m->path);
+            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
+        }
+    } else if (m->kind->type == MODULE_BATCH_NORM) {
+        static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+        for (size_t i = 0; i < sizeof parts / sizeof *parts && status == OL_OK; i++) {
+            snprintf(name, sizeof name, "%s.%s", m->path, parts[i]);
+            status = tensor_list_add(state, name, DTYPE_F32, shape_1d(m->c2), NULL);
+        }
+        snprintf(name, sizeof name, "%s.num_batches_tracked", m->path);
+        if (status == OL_OK) status = tensor_list_add(state, name, DTYPE_I64, (shape){.rank = 0}, NULL);
+    }
+    return status;
+}
+
+ol_status module_state(module *root, tensor_list *state) {
+    return module_walk(root, state_visit, state);
 }

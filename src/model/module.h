@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "model/arguments.h"
+#include "tensor/tensor_list.h"
 
 typedef enum module_type {
     MODULE_CONV2D, /* leaves first */
@@ -80,5 +81,10 @@ ol_status module_tree_build(arena *a, const model_desc *desc, module **root);
  * failure. */
 typedef ol_status (*module_visit_fn)(void *user, module *m);
 ol_status module_walk(module *root, module_visit_fn visit, void *user);
+
+/* Appends the state-dict entries of the tree (cleared) in the reference's order. */
+ol_status module_state(module *root, tensor_list *state);
+/* Folds batch norms: see model_fold in model.h. */
+ol_status module_fold(module *root, const tensor_list *state, tensor_list *folded);
 
 #endif

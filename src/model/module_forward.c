@@ -194,3 +194,18 @@ tensor_ref c2psa_forward(builder *b, const module *m, const tensor_ref *in, int 
     const tensor_ref second = child_forward(b, m, "m", builder_slice(b, m, both, 1, m->hidden, m->hidden));
     return child_forward(b, m, "cv2", builder_concat(b, m, (tensor_ref[]){first, second}, 2));
 }
+
+void detect_forward(builder *b, const module *head, int branch, const tensor_ref *features, tensor_ref *boxes,
+                    tensor_ref *scores) {
+    const module *box_list = module_child(head, branch == 0 ? "cv2" : "one2one_cv2");
+    const module *class_list = module_child(head, branch == 0 ? "cv3" : "one2one_cv3");
+    tensor_ref box_maps[OP_MAX_LEVELS], score_maps[OP_MAX_LEVELS];
+    for (int i = 0; i < head->n_levels; i++) {
+        tensor_ref x = features[i];
+        if (branch == 1 && b->mode == MODEL_TRAIN) x = builder_op(b, head, OP_DETACH, &(op_attr){0}, &x, 1);
+        box_maps[i] = module_forward(b, box_list->children[i], x);
+        score_maps[i] = module_forward(b, class_list->children[i], x);
+    }
+    *boxes = builder_op(b, box_list, OP_FLATTEN_CONCAT, &(op_attr){0}, box_maps, head->n_levels);
+    *scores = builder_op(b, class_list, OP_FLATTEN_CONCAT, &(op_attr){0}, score_maps, head->n_levels);
+}

@@ -21,4 +21,9 @@ tensor_ref c2psa_forward(builder *b, const module *m, const tensor_ref *in, int 
 /* Runs any module on one tensor. */
 tensor_ref module_forward(builder *b, const module *m, tensor_ref x);
 
+/* Raw maps of a head branch (0 one-to-many, 1 one-to-one): boxes (N,4,A), scores (N,nc,A); model document, section 2.
+ * In training form the one-to-one branch sees its inputs through `detach`. */
+void detect_forward(builder *b, const module *head, int branch, const tensor_ref *features, tensor_ref *boxes,
+                    tensor_ref *scores);
+
 #endif

@@ -309,6 +309,14 @@ static void c3k_layer(tree *t, module *m, const layer_desc *l) {
              argument_int(l, "shortcut") != 0, argument_int(l, "groups"), argument_of(l, "expansion"));
 }
 
+static void attention_layer(tree *t, module *m, const layer_desc *l) {
+    attention_fill(t, m, argument_int(l, "input channels"), argument_int(l, "heads"));
+}
+
+static void psa_block_layer(tree *t, module *m, const layer_desc *l) {
+    psa_block_fill(t, m, argument_int(l, "input channels"), argument_int(l, "heads"), argument_int(l, "shortcut") != 0);
+}
+
 /* Upsample and Concat have nothing inside. */
 static void plain_layer(tree *t, module *m, const layer_desc *l) {
     (void)t;
@@ -323,6 +331,8 @@ static const fill_fn fills[MODULE_TYPE_COUNT] = {
     [MODULE_DWCONV] = depthwise_layer,
     [MODULE_BOTTLENECK] = bottleneck_layer,
     [MODULE_C3K] = c3k_layer,
+    [MODULE_ATTENTION] = attention_layer,
+    [MODULE_PSA_BLOCK] = psa_block_layer,
     [MODULE_C3K2] = c3k2_fill,
     [MODULE_SPPF] = sppf_fill,
     [MODULE_C2PSA] = c2psa_fill,

@@ -163,6 +163,11 @@ static ol_status fold_visit(void *user, module *m) {
     return OL_OK;
 }
 
+ol_status module_fold(module *root, const tensor_list *state, tensor_list *folded) {
+    fold u = {.state = state, .folded = folded};
+    return module_walk(root, fold_visit, &u);
+}
+
 ol_status model_fold(const model *m, const tensor_list *state, tensor_list *folded) {
     for (size_t i = 0; i < m->state.count; i++) {
         const tensor *t = tensor_list_find(state, m->state.items[i].name);
@@ -171,6 +176,5 @@ ol_status model_fold(const model *m, const tensor_list *state, tensor_list *fold
                             m->state.items[i].name);
         }
     }
-    fold u = {.state = state, .folded = folded};
-    return module_walk(m->root, fold_visit, &u);
+    return module_fold(m->root, state, folded);
 }
