@@ -67,7 +67,7 @@ static const module_kind kinds[MODULE_TYPE_COUNT] = {
                      .arguments = {C1, C2, KERNEL(5), {"poolings", ARGUMENT_INT, 1, 10, 3}, FLAG("shortcut", 0)},
                      .forward = sppf_forward},
     [MODULE_ATTENTION] = {MODULE_ATTENTION, NULL, "ultralytics.nn.modules.block.Attention", .arguments = {C1, HEADS},
-                          .arguments = {C1, HEADS}, .forward = attention_forward},
+                          .forward = attention_forward},
     [MODULE_PSA_BLOCK] = {MODULE_PSA_BLOCK, NULL, "ultralytics.nn.modules.block.PSABlock",
                           .arguments = {C1, HEADS, FLAG("shortcut", 1)}, .forward = psa_block_forward},
     [MODULE_C2PSA] = {MODULE_C2PSA, "C2PSA", "ultralytics.nn.modules.block.C2PSA", .takes_channels = true,
