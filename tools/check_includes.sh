@@ -4,7 +4,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 declare -A rank=([base]=1 [tensor]=2 [graph]=3 [ops]=4 [device]=5 [model]=6 [formats]=7 [data]=8
-  [train]=9 [val]=9 [predict]=9 [runtime]=9 [dist]=9 [api]=10 [cli]=11)
+  [draw]=9
+  [train]=10 [val]=10 [predict]=10 [runtime]=10 [dist]=10 [api]=11 [cli]=12)
 failures=0
 while IFS=: read -r file line text; do
   room="${file#src/}"; room="${room%%/*}"

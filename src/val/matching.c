@@ -7,19 +7,20 @@
 
 const float val_iou_thresholds[VAL_N_IOU] = {0.50f, 0.55f, 0.60f, 0.65f, 0.70f, 0.75f, 0.80f, 0.85f, 0.90f, 0.95f};
 
-static float box_iou(const float *a, const float *b) {
-    float left = a[0] > b[0] ? a[0] : b[0], top = a[1] > b[1] ? a[1] : b[1];
-    float right = a[2] < b[2] ? a[2] : b[2], bottom = a[3] < b[3] ? a[3] : b[3];
+static float box_iou(const float *a, const detection *b) {
+    float left = a[0] > b->x1 ? a[0] : b->x1, top = a[1] > b->y1 ? a[1] : b->y1;
+    float right = a[2] < b->x2 ? a[2] : b->x2, bottom = a[3] < b->y2 ? a[3] : b->y2;
     float w = right - left, h = bottom - top;
     float inter = (w > 0 ? w : 0) * (h > 0 ? h : 0);
-    float area_a = (a[2] - a[0]) * (a[3] - a[1]), area_b = (b[2] - b[0]) * (b[3] - b[1]);
+    float area_a = (a[2] - a[0]) * (a[3] - a[1]), area_b = (b->x2 - b->x1) * (b->y2 - b->y1);
     return inter / (area_a + area_b - inter + 1e-7f);
 }
 
-void match_iou(const float *label_boxes, size_t n_labels, const float *detections, size_t n_detections, float *iou) {
+void match_iou(const float *label_boxes, size_t n_labels, const detection *detections, size_t n_detections,
+               float *iou) {
     for (size_t l = 0; l < n_labels; l++) {
         for (size_t d = 0; d < n_detections; d++)
-            iou[l * n_detections + d] = box_iou(label_boxes + 4 * l, detections + VAL_ROW * d);
+            iou[l * n_detections + d] = box_iou(label_boxes + 4 * l, detections + d);
     }
 }
 
@@ -39,7 +40,7 @@ static int64_t best_free_label(const float *iou, size_t n_labels, size_t n_detec
 }
 
 ol_status match_detections(ol_context *ctx, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                           const float *detections, size_t n_detections, uint8_t *hits) {
+                           const detection *detections, size_t n_detections, uint8_t *hits) {
     if (n_detections) memset(hits, 0, n_detections * VAL_N_IOU);
     if (!n_labels || !n_detections) return OL_OK;
     size_t n_pairs;
@@ -52,7 +53,7 @@ ol_status match_detections(ol_context *ctx, const float *label_boxes, const int3
     match_iou(label_boxes, n_labels, detections, n_detections, iou);
     for (size_t l = 0; l < n_labels; l++) {
         for (size_t d = 0; d < n_detections; d++) {
-            if ((float)label_classes[l] != detections[VAL_ROW * d + 5]) iou[l * n_detections + d] = 0;
+            if (label_classes[l] != detections[d].class_id) iou[l * n_detections + d] = 0;
         }
     }
     for (size_t d = 0; d < n_detections; d++) {
@@ -103,7 +104,7 @@ static int by_score(const void *a, const void *b) {
 }
 
 /* One picture that has labels; `order` holds the detections above the threshold, `iou` and `taken` are scratch. */
-static void count_picture(confusion *m, const int32_t *label_classes, size_t n_labels, const float *detections,
+static void count_picture(confusion *m, const int32_t *label_classes, size_t n_labels, const detection *detections,
                           size_t n_detections, const ranked *order, size_t n, const float *iou, uint8_t *taken) {
     for (size_t i = 0; i < n; i++) {
         size_t d = order[i].at;
@@ -117,7 +118,7 @@ static void count_picture(confusion *m, const int32_t *label_classes, size_t n_l
             }
         }
         if (best >= 0) taken[best] = 1;
-        count_cell(m, (int64_t)detections[VAL_ROW * d + 5], best >= 0 ? label_classes[best] : m->nc);
+        count_cell(m, detections[d].class_id, best >= 0 ? label_classes[best] : m->nc);
     }
     for (size_t l = 0; l < n_labels; l++) {
         if (!taken[l]) count_cell(m, m->nc, label_classes[l]);
@@ -125,7 +126,7 @@ static void count_picture(confusion *m, const int32_t *label_classes, size_t n_l
 }
 
 ol_status confusion_add(confusion *m, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                        const float *detections, size_t n_detections, float conf) {
+                        const detection *detections, size_t n_detections, float conf) {
     size_t n_pairs;
     if (!size_mul(n_labels, n_detections, &n_pairs))
         return ctx_fail(m->ctx, OL_ERROR_MEMORY, "too many labels and detections in one picture");
@@ -136,7 +137,7 @@ ol_status confusion_add(confusion *m, const float *label_boxes, const int32_t *l
     if (!order || !iou || !taken) goto fail;
     size_t n = 0;
     for (size_t d = 0; d < n_detections; d++) {
-        float score = detections[VAL_ROW * d + 4];
+        float score = detections[d].score;
         if (score > conf) order[n++] = (ranked){score, d};
     }
     if (n > 1) qsort(order, n, sizeof *order, by_score);

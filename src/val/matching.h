@@ -3,24 +3,22 @@
 #ifndef VAL_MATCHING_H
 #define VAL_MATCHING_H
 
-#include "base/context.h"
+#include "model/postprocess.h"
 
 #define VAL_N_IOU 10 /* thresholds 0.50, 0.55 … 0.95 */
 
-/* A detection is a row x1,y1,x2,y2,score,class; a label a row x1,y1,x2,y2 plus its class. All boxes of a picture are in
- * the same pixel space. */
-#define VAL_ROW 6
+/* Labels are boxes x1,y1,x2,y2 (n,4) plus their classes; all boxes of a picture are in the same pixel space. */
 
 /* The float32 values of the thresholds. */
 extern const float val_iou_thresholds[VAL_N_IOU];
 
 /* iou[l * n_detections + d] = inter / (area_l + area_d - inter + 1e-7) in float32 (data document, section 3.3). */
-void match_iou(const float *label_boxes, size_t n_labels, const float *detections, size_t n_detections, float *iou);
+void match_iou(const float *label_boxes, size_t n_labels, const detection *detections, size_t n_detections, float *iou);
 
 /* Greedy matching in the order given (score-descending), for each threshold on its own (data document, section 3.3).
  * hits: n_detections x VAL_N_IOU, overwritten with 0 or 1. */
 ol_status match_detections(ol_context *ctx, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                           const float *detections, size_t n_detections, uint8_t *hits);
+                           const detection *detections, size_t n_detections, uint8_t *hits);
 
 /* (nc+1) x (nc+1) counts, cell [predicted * (nc+1) + true]; index nc is the background (data document, section 3.6). */
 typedef struct confusion {
@@ -34,6 +32,6 @@ void confusion_deinit(confusion *m);
 /* Adds one picture: detections with score > conf, pairs with IoU > 0.45 whatever their class. Classes outside 0..nc-1
  * are left out. */
 ol_status confusion_add(confusion *m, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                        const float *detections, size_t n_detections, float conf);
+                        const detection *detections, size_t n_detections, float conf);
 
 #endif

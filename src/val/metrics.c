@@ -54,7 +54,7 @@ static bool class_seen_before(const int32_t *classes, size_t at) {
 }
 
 ol_status match_stats_add(match_stats *s, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                          const float *detections, size_t n_detections, uint8_t *hits) {
+                          const detection *detections, size_t n_detections, uint8_t *hits) {
     ol_status status = stats_reserve(s, s->n_detections + n_detections);
     if (status) return status;
     uint8_t *here = s->hits + s->n_detections * VAL_N_IOU;
@@ -62,8 +62,8 @@ ol_status match_stats_add(match_stats *s, const float *label_boxes, const int32_
     if (status) return status;
     if (hits && n_detections) memcpy(hits, here, n_detections * VAL_N_IOU);
     for (size_t d = 0; d < n_detections; d++) {
-        s->scores[s->n_detections + d] = detections[VAL_ROW * d + 4];
-        s->classes[s->n_detections + d] = (int32_t)detections[VAL_ROW * d + 5];
+        s->scores[s->n_detections + d] = detections[d].score;
+        s->classes[s->n_detections + d] = detections[d].class_id;
     }
     s->n_detections += n_detections;
     for (size_t l = 0; l < n_labels; l++) {

@@ -26,7 +26,7 @@ void match_stats_deinit(match_stats *s);
 /* Adds one picture. `hits` (n_detections x VAL_N_IOU, may be NULL) receives its true-positive flags. Labels whose class
  * is outside 0..nc-1 must have been dropped by the caller. */
 ol_status match_stats_add(match_stats *s, const float *label_boxes, const int32_t *label_classes, size_t n_labels,
-                          const float *detections, size_t n_detections, uint8_t *hits);
+                          const detection *detections, size_t n_detections, uint8_t *hits);
 
 /* Values per labelled class (n rows) and their means; formulas: data document, section 3.4. Arrays live in the arena
  * given to metrics_compute. Means over no class are NAN: printed as "none". */

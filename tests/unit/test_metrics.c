@@ -20,7 +20,7 @@ typedef struct picture {
     float boxes[64 * 4];
     int32_t classes[64];
     size_t n_labels;
-    float rows[64 * VAL_ROW];
+    detection rows[64];
     size_t n_rows;
 } picture;
 
@@ -45,10 +45,12 @@ static void read_csv(ol_context *ctx, const char *name, picture *pictures, bool 
             for (int i = 0; i < 4; i++) p->boxes[4 * p->n_labels + (size_t)i] = (float)v[2 + i];
             p->classes[p->n_labels++] = (int32_t)v[1];
         } else {
-            float *row = p->rows + VAL_ROW * p->n_rows++;
-            for (int i = 0; i < 4; i++) row[i] = (float)v[3 + i];
-            row[4] = (float)v[2];
-            row[5] = (float)v[1];
+            p->rows[p->n_rows++] = (detection){.x1 = (float)v[3],
+                                               .y1 = (float)v[4],
+                                               .x2 = (float)v[5],
+                                               .y2 = (float)v[6],
+                                               .score = (float)v[2],
+                                               .class_id = (int32_t)v[1]};
         }
         line = strchr(at, '\n') + 1;
     }
@@ -217,9 +219,9 @@ static void empty_sets_give_no_number(void **state) {
     assert_int_equal(m.n, 1);
     assert_true(m.map == 0 && m.mp == 0 && m.mr == 0);
 
-    const float row[VAL_ROW] = {10, 10, 20, 20, 0.9f, 1};
+    const detection row = {10, 10, 20, 20, 0.9f, 1, 0};
     uint8_t hits[VAL_N_IOU];
-    assert_int_equal(match_stats_add(&s, box, &class, 1, row, 1, hits), OL_OK);
+    assert_int_equal(match_stats_add(&s, box, &class, 1, &row, 1, hits), OL_OK);
     assert_int_equal(hits[9], 1);
     assert_int_equal(metrics_compute(&a, &s, &m), OL_OK);
     assert_true(m.map50 > 0.45 && m.map50 < 0.55);
