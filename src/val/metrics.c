@@ -149,17 +149,19 @@ static int by_score(const void *a, const void *b) {
 }
 
 typedef struct class_work {
+    ranked *order;
     const uint8_t **hits; /* of this class's detections, best first */
     double *minus_score, *recall, *precision, *scratch;
 } class_work;
 
 static ol_status work_init(arena *a, size_t n, class_work *w) {
+    w->order = arena_alloc(a, n + 1, sizeof *w->order);
     w->hits = arena_alloc(a, n + 1, sizeof *w->hits);
     w->minus_score = arena_alloc(a, n + 1, sizeof(double));
     w->recall = arena_alloc(a, n + 1, sizeof(double));
     w->precision = arena_alloc(a, n + 1, sizeof(double));
     w->scratch = arena_alloc(a, 2 * (n + 3), sizeof(double));
-    return w->hits && w->minus_score && w->recall && w->precision && w->scratch ? OL_OK : OL_ERROR_MEMORY;
+    return w->order && w->hits && w->minus_score && w->recall && w->precision && w->scratch ? OL_OK : OL_ERROR_MEMORY;
 }
 
 /* Fills row k of the curves and of AP from the n detections of one class that has n_labels labels. */
@@ -258,27 +260,27 @@ static void take_means(metrics *m) {
 ol_status metrics_compute(arena *a, const match_stats *s, metrics *out) {
     metrics m = {0};
     class_work w;
+    arena scratch;
+    arena_init(&scratch, s->ctx, 0);
     ol_status status = metrics_alloc(a, s, &m);
-    if (!status) status = work_init(a, s->n_detections, &w);
-    if (status) return status;
-    ranked *order = mem_alloc(s->ctx, s->n_detections, sizeof *order);
-    if (!order) return OL_ERROR_MEMORY;
-    for (size_t i = 0; i < s->n_detections; i++) order[i] = (ranked){s->scores[i], s->classes[i], i};
-    if (s->n_detections > 1) qsort(order, s->n_detections, sizeof *order, by_score);
+    if (!status) status = work_init(&scratch, s->n_detections, &w);
+    if (status) goto fail;
+    for (size_t i = 0; i < s->n_detections; i++) w.order[i] = (ranked){s->scores[i], s->classes[i], i};
+    if (s->n_detections > 1) qsort(w.order, s->n_detections, sizeof *w.order, by_score);
     for (int k = 0; k < m.n; k++) {
         size_t n = 0;
         for (size_t i = 0; i < s->n_detections; i++) {
-            if (order[i].class != m.classes[k]) continue;
-            w.hits[n] = s->hits + order[i].at * VAL_N_IOU;
-            w.minus_score[n++] = -(double)order[i].score;
+            if (w.order[i].class != m.classes[k]) continue;
+            w.hits[n] = s->hits + w.order[i].at * VAL_N_IOU;
+            w.minus_score[n++] = -(double)w.order[i].score;
         }
         if (n) class_curves(&m, k, &w, n, s->instances_per_class[m.classes[k]]);
     }
     status = choose_best(s->ctx, s, &m);
-    if (!status) {
-        take_means(&m);
-        *out = m;
-    }
-    mem_free(s->ctx, order);
+    if (status) goto fail;
+    take_means(&m);
+    *out = m;
+fail:
+    arena_deinit(&scratch);
     return status;
 }
