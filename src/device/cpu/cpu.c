@@ -1,4 +1,5 @@
 #include "device/cpu/cpu.h"
+#include "device/cpu/onednn.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@ typedef struct cpu_buffer {
 } cpu_buffer;
 
 static void cpu_close(device *dev) {
+    onednn_destroy(dev->ctx, ((cpu_device *)dev)->dnnl);
     mem_free(dev->ctx, dev);
 }
 
@@ -64,9 +66,16 @@ static bool cpu_supports(const device *dev, op_kind kind) {
     return op_reference_of(kind)->run != NULL;
 }
 
+/* Maps are stored in blocks of channels, except pictures as they come in and the products of attention. */
 static int cpu_block(const device *dev, const graph *g, tensor_ref t) {
-    (void)dev, (void)g, (void)t;
-    return 1;
+    const graph_tensor *tensor = &g->tensors[t];
+    if (tensor->shape.rank != 4 || dtype_bytes(tensor->type) != sizeof(float)) return 1;
+    if (tensor->role == ROLE_PARAM || tensor->role == ROLE_BUFFER || tensor->role == ROLE_GRAD) return 1;
+    const graph_op *op = tensor->producer >= 0 ? &g->ops[tensor->producer] : NULL;
+    const bool picture = op == NULL || op->kind == OP_IMAGE_FLOAT;
+    if (picture && tensor->shape.dim[1] <= 3) return 1;
+    if (op != NULL && op->kind == OP_ATTENTION && op->out[1] == t) return 1;
+    return ((const cpu_device *)dev)->block;
 }
 
 /* A part of a map is a map of its own when it is made of whole blocks; the last block may be a padded one. */
@@ -87,9 +96,25 @@ static bool cpu_in_place(const device *dev, op_kind kind, int in, int out) {
     return false;
 }
 
+static const struct {
+    op_kind kind;
+    ol_status (*compile)(cpu_device *dev, const op_record *op, cpu_kernel **out);
+} makers[] = {
+    {OP_CONV2D, onednn_conv_compile},
+    {OP_CONV2D_GRAD_X, onednn_conv_compile},
+    {OP_CONV2D_GRAD_W, onednn_conv_compile},
+};
+
 static ol_status cpu_compile(device *dev, const op_record *op, kernel **out) {
+    cpu_device *cpu = (cpu_device *)dev;
     cpu_kernel *k = NULL;
-    ol_status status = cpu_reference_compile((cpu_device *)dev, op, &k);
+    ol_status status = OL_ERROR_UNSUPPORTED;
+    for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
+        if (makers[i].kind == op->kind) status = makers[i].compile(cpu, op, &k);
+    if (status == OL_ERROR_UNSUPPORTED) {
+        ctx_clear(dev->ctx);
+        status = cpu_reference_compile(cpu, op, &k);
+    }
     if (status == OL_OK) *out = &k->base;
     return status;
 }
@@ -163,6 +188,11 @@ ol_status cpu_device_open(ol_context *ctx, device **out) {
     cpu->base = (device){&cpu_api, ctx};
     cpu->threads = ctx_threads(ctx);
     cpu->block = __builtin_cpu_supports("avx512f") ? 16 : 8;
+    ol_status status = onednn_create(ctx, &cpu->dnnl);
+    if (status != OL_OK) {
+        mem_free(ctx, cpu);
+        return status;
+    }
     *out = &cpu->base;
     return OL_OK;
 }

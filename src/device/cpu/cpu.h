@@ -5,8 +5,11 @@
 #include "device/device.h"
 #include "ops/ops.h"
 
+typedef struct onednn onednn; /* onednn.h */
+
 typedef struct cpu_device {
     device base;
+    onednn *dnnl;
     int threads;
     int block;         /* channels a block of maps: the width of the widest vectors */
     int saved_threads; /* OpenMP's number for this thread before a run */
