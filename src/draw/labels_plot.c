@@ -41,7 +41,7 @@ static ol_status draw_histogram(canvas *c, ol_context *ctx, const float *rows, s
     axes_draw(&a);
     for (int k = 0; k < nc; k++) {
         point p = axes_point(&a, k + 0.1, (double)counts[k]);
-        canvas_fill(c, p.x, p.y, a.w / nc * 0.8, a.y + a.h - p.y, class_colour(k), 1);
+        canvas_fill(c, p.x, p.y, a.w / nc * 0.8, a.y + a.h - p.y, class_line_colour(k), 1);
         if (nc > MAX_NAMES) continue;
         double font_px = fmin(a.font_px, a.w / nc * 0.8);
         text_style style = {.size_px = font_px, .anchor = TEXT_RIGHT, .upwards = true, .k = {38, 38, 38}};
@@ -60,9 +60,10 @@ static void draw_overlay(canvas *c, const float *rows, size_t n) {
         double w = rows[5 * i + 3], h = rows[5 * i + 4];
         if (!isfinite(w) || !isfinite(h)) continue;
         point p = axes_point(&a, 0.5 - w / 2, 0.5 + h / 2);
-        canvas_frame(c, p.x, p.y, w * a.w, h * a.h, class_colour((int)rows[5 * i]), POINT_PX * 0.6);
+        canvas_frame(c, p.x, p.y, w * a.w, h * a.h, class_line_colour((int)rows[5 * i]), POINT_PX * 0.6);
     }
     canvas_unclip(c);
+    canvas_frame(c, a.x, a.y, a.w, a.h, (colour){38, 38, 38}, a.font_px * 0.08);
 }
 
 static void draw_density(canvas *c, int column, const float *rows, size_t n, int field, const char *x_label,

@@ -70,9 +70,9 @@ static void draw_names(const matrix_plot *m) {
         canvas_text(m->c, m->x + at + font_px * 0.36, m->y + m->size + font_px * 0.4, name, &up);
     }
     text_style label = {.size_px = 12 * POINT_PX, .anchor = TEXT_CENTRE, .k = ink};
-    canvas_text(m->c, m->x + m->size / 2, HEIGHT_PX - 4 * POINT_PX, "True", &label);
+    canvas_text(m->c, m->x + m->size / 2, HEIGHT_PX - 6 * POINT_PX, "True", &label);
     label.upwards = true;
-    canvas_text(m->c, 14 * POINT_PX, m->y + m->size / 2, "Predicted", &label);
+    canvas_text(m->c, m->x - 130 * POINT_PX, m->y + m->size / 2, "Predicted", &label);
 }
 
 static void draw_scale(const matrix_plot *m, double top) {
@@ -97,9 +97,9 @@ ol_status draw_confusion(ol_context *ctx, const char *path, const int64_t *cells
     ol_status status = canvas_create(ctx, WIDTH_PX, HEIGHT_PX, &m.c);
     if (status) return status;
     m.step = m.side > 100 ? (m.side + 59) / 60 : 1;
-    m.size = HEIGHT_PX * 0.76;
+    m.size = HEIGHT_PX * 0.79;
     m.cell = m.size / m.side;
-    m.x = WIDTH_PX * 0.16;
+    m.x = WIDTH_PX * 0.22;
     m.y = HEIGHT_PX * 0.07;
     double top = normalized ? 1 : largest_value(&m);
     draw_cells(&m, top);

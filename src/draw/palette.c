@@ -24,6 +24,12 @@ colour class_colour(int class_id) {
     return entry_of(class_id)->k;
 }
 
+colour class_line_colour(int class_id) {
+    colour k = class_colour(class_id);
+    double light = (0.3 * k.r + 0.59 * k.g + 0.11 * k.b) / 255, keep = light > 0.6 ? 0.6 / light : 1;
+    return (colour){(uint8_t)(k.r * keep), (uint8_t)(k.g * keep), (uint8_t)(k.b * keep)};
+}
+
 colour class_text_colour(int class_id) {
     return entry_of(class_id)->dark_text ? dark : COLOUR_WHITE;
 }

@@ -7,6 +7,8 @@
 /* Twenty colours, by class id modulo 20 (data document, section 4.6). */
 colour class_colour(int class_id);
 colour class_text_colour(int class_id);
+/* The same for lines on white: pale ones darkened. */
+colour class_line_colour(int class_id);
 /* White to dark blue for t = 0 … 1. */
 colour blues(double t);
 

@@ -1,0 +1,172 @@
+/* Texts and files made from results. */
+#include "golden.h"
+
+#include "base/file.h"
+#include "predict/save.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const names[] = {"person", "bus", "../ev/il", "a,\"b\""};
+static const detection rows[] = {{135.58398f, 156.20087f, 481.0f, 632.27655f, 0.90242f, 0, 0},
+                                 {0, 32.82837f, 457.21606f, 507.58551f, 0.86647f, 1, 0},
+                                 {10, 10, 60, 70, 0.5f, 0, 0}};
+
+static predict_result make_result(const image *picture, size_t n_rows) {
+    return (predict_result){.path = "/data/pictures/street.png",
+                            .index = 0,
+                            .total = 4,
+                            .picture = picture,
+                            .height = picture->height,
+                            .width = picture->width,
+                            .net_height = 640,
+                            .net_width = 512,
+                            .rows = rows,
+                            .n_rows = n_rows,
+                            .names = names,
+                            .nc = 4,
+                            .speed_ms = {1, 83.64, 0.5}};
+}
+
+static void texts(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    uint8_t none[3] = {0};
+    image picture = image_view(none, 640, 481, 3);
+    text t;
+    text_init(&t, ctx);
+    predict_result r = make_result(&picture, 3);
+    result_print_line(&t, &r);
+    assert_string_equal(text_c(&t), "image 1/4 /data/pictures/street.png: 640x512 2 persons, 1 bus, 83.6ms");
+    text_clear(&t);
+    r.n_rows = 0;
+    result_print_line(&t, &r);
+    assert_string_equal(text_c(&t), "image 1/4 /data/pictures/street.png: 640x512 (no detections), 83.6ms");
+    text_clear(&t);
+    assert_int_equal(result_print_json(&t, &r, false), OL_OK);
+    assert_string_equal(text_c(&t), "[]");
+    text_clear(&t);
+    r.n_rows = 2; /* as the reference prints these rows */
+    assert_int_equal(result_print_json(&t, &r, false), OL_OK);
+    assert_string_equal(
+        text_c(&t),
+        "[{\"name\":\"person\",\"class\":0,\"confidence\":0.90242,\"box\":{\"x1\":135.58398,\"y1\":156.20087,"
+        "\"x2\":481.0,\"y2\":632.27655}},{\"name\":\"bus\",\"class\":1,\"confidence\":0.86647,\"box\":{\"x1\":0.0,"
+        "\"y1\":32.82837,\"x2\":457.21606,\"y2\":507.58551}}]");
+    text_clear(&t);
+    r.n_rows = 1;
+    assert_int_equal(result_print_json(&t, &r, true), OL_OK);
+    assert_non_null(strstr(text_c(&t), "\"x1\":0.28188,\"y1\":0.24406,\"x2\":1.0,"));
+    text_clear(&t);
+    result_print_csv(&t, &r);
+    assert_string_equal(text_c(&t), "name,class,confidence,box\nperson,0,0.90242,\"{'x1': 135.58398, 'y1': 156.20087, "
+                                    "'x2': 481.0, 'y2': 632.27655}\"\n");
+    text_clear(&t);
+    assert_int_equal(result_print_json_line(&t, &r), OL_OK);
+    arena a;
+    arena_init(&a, ctx, 0);
+    const value *v;
+    assert_int_equal(json_parse(&a, "line", text_c(&t), t.length, &v), OL_OK);
+    assert_int_equal(value_get(v, "detections")->as.list.count, 1);
+    assert_null(strchr(text_c(&t), '\n'));
+    arena_deinit(&a);
+    text_deinit(&t);
+    ol_context_destroy(ctx);
+}
+
+static void crops_are_larger_and_inside(void **state) {
+    (void)state;
+    int b[4];
+    const detection d = {100, 50, 200, 150, 1, 0, 0};
+    assert_true(crop_rectangle(&d, 480, 640, &b[0], &b[1], &b[2], &b[3]));
+    assert_true(b[0] == 94 && b[1] == 44 && b[2] == 206 && b[3] == 156);
+    const detection edge = {-5, -5, 3, 2, 1, 0, 0};
+    assert_true(crop_rectangle(&edge, 480, 640, &b[0], &b[1], &b[2], &b[3]));
+    assert_true(b[0] == 0 && b[1] == 0 && b[2] == 8 && b[3] == 7);
+    const detection outside = {700, 50, 720, 60, 1, 0, 0}, inverted = {200, 50, 100, 150, 1, 0, 0};
+    assert_false(crop_rectangle(&outside, 480, 640, &b[0], &b[1], &b[2], &b[3]));
+    assert_false(crop_rectangle(&inverted, 480, 640, &b[0], &b[1], &b[2], &b[3]));
+}
+
+static char folder[] = "/tmp/onelook-save-XXXXXX";
+
+static void assert_size(ol_context *ctx, const char *name, int height, int width) {
+    char path[256];
+    image im = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(image_read(ctx, path, 3, &im), OL_OK);
+    assert_int_equal(im.height, height);
+    assert_int_equal(im.width, width);
+    image_deinit(ctx, &im);
+}
+
+static bool there(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return file_exists(path);
+}
+
+static void files(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    ol_context *ctx = test_context();
+    settings s;
+    assert_int_equal(settings_init(&s, ctx), OL_OK);
+    assert_int_equal(settings_set_text(&s, "save_txt", "True"), OL_OK);
+    assert_int_equal(settings_set_text(&s, "save_conf", "True"), OL_OK);
+    assert_int_equal(settings_set_text(&s, "save_crop", "True"), OL_OK);
+    image picture = {0};
+    assert_int_equal(image_reserve(ctx, &picture, 640, 481, 3), OL_OK);
+    image_fill(&picture, 120);
+    result_saver v;
+    assert_int_equal(result_saver_init(&v, ctx, &s, folder, true), OL_OK);
+    predict_result r = make_result(&picture, 3);
+    assert_int_equal(result_save(&v, &r), OL_OK);
+    assert_int_equal(result_save(&v, &r), OL_OK);
+    assert_size(ctx, "street.jpg", 640, 481);
+    assert_size(ctx, "street-2.jpg", 640, 481);
+    assert_size(ctx, "crops/bus/street.jpg", 494, 466);
+    assert_true(there("crops/person/street.jpg") && there("crops/person/street-2.jpg") && there("labels/street-2.txt"));
+    assert_int_equal(v.n_labels, 2);
+
+    char path[256], *bytes;
+    size_t n_bytes;
+    snprintf(path, sizeof path, "%s/labels/street.txt", folder);
+    assert_int_equal(file_read(ctx, path, 0, &bytes, &n_bytes), OL_OK);
+    assert_memory_equal(bytes, "0 0.64094 0.615998 0.718121 0.743868 0.90242\n", 45);
+    mem_free(ctx, bytes);
+
+    r.path = "/other/one.jpg"; /* nothing found: no text file, an old one goes */
+    snprintf(path, sizeof path, "%s/labels/one.txt", folder);
+    assert_int_equal(file_write_atomic(ctx, path, "old", 3), OL_OK);
+    r.n_rows = 0;
+    assert_int_equal(result_save(&v, &r), OL_OK);
+    assert_true(there("one.jpg") && !there("labels/one.txt"));
+
+    detection evil = rows[2]; /* a class name from a model file must not lead out of the run folder */
+    evil.class_id = 2;
+    r.path = "/other/two.jpg";
+    r.rows = &evil;
+    r.n_rows = 1;
+    assert_int_equal(result_save(&v, &r), OL_OK);
+    assert_true(there("crops/.._ev_il/two.jpg"));
+    result_saver_deinit(&v);
+    image_deinit(ctx, &picture);
+    settings_deinit(&s);
+    ol_context_destroy(ctx);
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(crops_are_larger_and_inside),
+                                       cmocka_unit_test(files)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
