@@ -3,7 +3,6 @@
 #include "formats/onnx_graph.h"
 #include "model/build.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,11 +34,15 @@ static ol_status fill_defaults(exporter *x, const onnx_export_options *options) 
                 "the model has no one-to-one head: nms=False is ignored, the one-to-many output is exported");
         o->nms = SETTING_NONE;
     }
+    if (o->nms != SETTING_FALSE && !x->m->has_one2many) {
+        ctx_log(x->ctx, OL_LOG_WARNING, "the model has only its one-to-one head: the export is NMS-free (nms=False)");
+        o->nms = SETTING_FALSE;
+    }
     return OL_OK;
 }
 
 static ol_status build(exporter *x) {
-    const model_branch branch = x->o.nms == SETTING_FALSE || !x->m->has_one2many ? MODEL_ONE2ONE : MODEL_ONE2MANY;
+    const model_branch branch = x->o.nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY;
     const model_graph_options options = {.mode = MODEL_EVAL,
                                          .batch = x->o.batch,
                                          .height = x->o.height,
@@ -91,9 +94,8 @@ static const value *arguments_value(exporter *x) {
 }
 
 static void put_description(exporter *x) {
-    char scale[2] = {(char)toupper((unsigned char)x->m->desc.scale), '\0'};
+    const char scale[2] = {x->m->desc.scale, '\0'};
     const char *tail = x->o.data != NULL ? " trained on " : "";
-    scale[0] = x->m->desc.scale;
     char *description =
         arena_printf(onnx_model_arena(x->onnx), "YOLO26%s model%s%s", scale, tail, x->o.data != NULL ? x->o.data : "");
     onnx_metadata(x->onnx, "description", description != NULL ? description : "");

@@ -14,7 +14,7 @@ typedef struct onnx_export_options {
     int height, width; /* multiples of the largest stride */
     int batch;         /* 0: 1 */
     int opset;         /* 0: the default */
-    bool dynamic;      /* batch, height and width are free; with nms set, only the batch */
+    bool dynamic;      /* batch, height and width are free; with nms FALSE only the batch */
     bool half;         /* weights and inner values in half precision; input and output stay float32 */
     setting_tristate
         nms;     /* NONE: raw output0 (N,4+nc,A); TRUE: suppression inside; FALSE: NMS-free selection; both (N,k,6) */
@@ -24,7 +24,7 @@ typedef struct onnx_export_options {
     const value *arguments; /* map for the metadata key "args", may be NULL: written from the fields above */
 } onnx_export_options;
 
-/* Replaces `path` atomically. Without a one-to-one branch nms FALSE falls back to the one-to-many head with a warning.
+/* Replaces `path` atomically. A branch that the model lacks is replaced by the other with a warning.
  */
 ol_status onnx_export(ol_context *ctx, const char *path, const model *m, const onnx_export_options *options);
 
