@@ -89,12 +89,13 @@ OL_API bool ol_argument_at(size_t index, ol_argument *argument);
 typedef struct ol_options ol_options;
 OL_API ol_status ol_options_create(ol_context *context, ol_options **options);
 OL_API void ol_options_destroy(ol_options *options);
-/* Sets one from text in the grammar of the command line: "0.5", "None", "[0, 2]", "abc". OL_ERROR_ARGUMENT for an unknown
- * name (the message gives the closest ones), a wrong type or a value out of range; nothing is changed then. */
+/* Sets one from text in the grammar of the command line: "0.5", "None", "[0, 2]", "abc". OL_ERROR_ARGUMENT for an
+ * unknown name (the message gives the closest ones), a wrong type or a value out of range; nothing is changed then. */
 OL_API ol_status ol_options_set(ol_options *options, const char *name, const char *text);
 /* Defaults from a yaml file of "name: value" lines; arguments that were set already keep their values. */
 OL_API ol_status ol_options_read(ol_options *options, const char *path);
-/* The value as text ("None", "True", "[0, 2]", "0.5"); NULL for an unknown name. Valid until the next call with `options`. */
+/* The value as text ("None", "True", "[0, 2]", "0.5"); NULL for an unknown name. Valid until the next call with
+ * `options`. */
 OL_API const char *ol_options_get(ol_options *options, const char *name);
 OL_API bool ol_options_is_set(const ol_options *options, const char *name);
 /* All arguments as yaml, in the order of args.yaml. Replaces the file in one step. */
@@ -112,6 +113,13 @@ OL_API void ol_system_report(ol_context *context, ol_report_fn line, void *user)
 OL_API ol_status ol_preferences_list(ol_context *context, ol_report_fn line, void *user);
 OL_API ol_status ol_preferences_set(ol_context *context, const char *name, const char *text);
 OL_API ol_status ol_preferences_reset(ol_context *context);
+
+/* ---- A data set to try things with ------------------------------------------------------------------------------ */
+
+/* Draws `folder`/data.yaml with pictures and labels of coloured shapes; the same for the same seed. size_px 64..2048.
+ */
+OL_API ol_status ol_shapes_write(ol_context *context, const char *folder, int n_train, int n_val, int size_px,
+                                 uint64_t seed);
 
 #ifdef __cplusplus
 }

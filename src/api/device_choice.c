@@ -29,8 +29,8 @@ static bool is_index_list(const char *s) {
 
 static const struct gpu_kind {
     const char *label, *driver, *lacking;
-} gpu_kinds[] = {{"NVIDIA GPU", "libcuda.so.1",  "no NVIDIA driver (libcuda.so.1) on this machine"},
-                 {"AMD GPU", "libamdhip64.so",  "no HIP runtime (libamdhip64.so) on this machine"}};
+} gpu_kinds[] = {{"NVIDIA GPU", "libcuda.so.1", "no NVIDIA driver (libcuda.so.1) on this machine"},
+                 {"AMD GPU", "libamdhip64.so", "no HIP runtime (libamdhip64.so) on this machine"}};
 static const char not_yet[] = "this version computes on CPUs only";
 
 static bool driver_present(const struct gpu_kind *kind) {

@@ -22,7 +22,7 @@
 
 #include <jpeglib.h>
 
-#define QUOTED(x) #x
+#define QUOTED(x)       #x
 #define QUOTED_VALUE(x) QUOTED(x)
 
 /* The value of the first "key : value" line of a file of /proc; false when there is none. */
@@ -111,8 +111,8 @@ static void libraries(text *out) {
     text_printf(out,
                 "oneDNN %d.%d.%d, libjpeg-turbo %s, libspng %s, libwebp %d.%d.%d, libtiff %s, cairo %s, libyaml "
                 "%s, libzip %s, cJSON %s, protobuf-c %s",
-                dnnl->major, dnnl->minor, dnnl->patch, QUOTED_VALUE(LIBJPEG_TURBO_VERSION), spng_version_string(), webp >> 16,
-                (webp >> 8) & 255, webp & 255, tiff, cairo_version_string(), yaml_get_version_string(),
+                dnnl->major, dnnl->minor, dnnl->patch, QUOTED_VALUE(LIBJPEG_TURBO_VERSION), spng_version_string(),
+                webp >> 16, (webp >> 8) & 255, webp & 255, tiff, cairo_version_string(), yaml_get_version_string(),
                 zip_libzip_version(), cJSON_Version(), protobuf_c_version());
 }
 
