@@ -114,12 +114,74 @@ OL_API ol_status ol_preferences_list(ol_context *context, ol_report_fn line, voi
 OL_API ol_status ol_preferences_set(ol_context *context, const char *name, const char *text);
 OL_API ol_status ol_preferences_reset(ol_context *context);
 
-/* ---- A data set to try things with ------------------------------------------------------------------------------ */
+/* ---- Models ----------------------------------------------------------------------------------------------------- */
 
-/* Draws `folder`/data.yaml with pictures and labels of coloured shapes; the same for the same seed. size_px 64..2048.
- */
-OL_API ol_status ol_shapes_write(ol_context *context, const char *folder, int n_train, int n_val, int size_px,
-                                 uint64_t seed);
+/* A model with its weights. Uses the context it was loaded with, which must outlive it; one thread at a time. */
+typedef struct ol_model ol_model;
+
+/* `path`: trained weights (.pt of the YOLO family, .safetensors) or an architecture (.yaml; yolo26n.yaml to
+ * yolo26x.yaml travel with the library) with fresh weights of seed 0. A name that does not exist is also looked for in
+ * the user's weights_dir. Nothing is ever downloaded, and nothing in a file is ever executed. OL_ERROR_NOT_FOUND,
+ * OL_ERROR_FORMAT. */
+OL_API ol_status ol_model_load(ol_context *context, const char *path, ol_model **model);
+OL_API void ol_model_destroy(ol_model *model);
+
+typedef struct ol_model_info {
+    size_t struct_bytes;            /* sizeof(ol_model_info), set by the caller; here and in the structs below */
+    const char *path;               /* the file it came from */
+    const char *task;               /* "detect" */
+    const char *const *class_names; /* n_classes of them */
+    int n_classes;
+    int channels;         /* of the picture: 3 */
+    int stride;           /* network sizes are multiples of it: 32 */
+    int64_t n_parameters; /* of both head branches */
+} ol_model_info;
+/* Texts belong to the model and live as long as it does. */
+OL_API ol_status ol_model_get_info(const ol_model *model, ol_model_info *info);
+
+/* ---- Predict ---------------------------------------------------------------------------------------------------- */
+
+/* Corners in pixels of the source picture, x to the right, y down. */
+typedef struct ol_box {
+    float x1, y1, x2, y2;
+    float confidence; /* 0..1 */
+    int32_t class_id;
+} ol_box;
+
+/* What was found in one picture; valid during the callback only. */
+typedef struct ol_result {
+    size_t struct_bytes;
+    const char *path;          /* of the picture; the name given for pictures in memory */
+    const uint8_t *pixels;     /* (height,width,3) B,G,R rows without gaps */
+    int height, width;         /* px */
+    int net_height, net_width; /* size the network saw, px */
+    size_t index, count;       /* 0-based number of the picture and how many there are */
+    const ol_box *boxes;       /* n_boxes, best first */
+    size_t n_boxes;
+    const char *const *class_names; /* n_classes */
+    int n_classes;
+    double preprocess_ms, inference_ms, postprocess_ms; /* of this picture (its share of the batch) */
+    const char *save_dir;                               /* run folder, NULL when nothing is saved */
+} ol_result;
+
+/* Called once a picture, in order. Anything but OL_OK ends the call, which then returns that status. */
+typedef ol_status (*ol_result_fn)(void *user, const ol_result *result);
+
+/* Predicts on the pictures of the argument `source` (file, folder, glob, list file) with the arguments conf, iou,
+ * max_det, classes, agnostic_nms, nms, imgsz, batch, rect, save, save_txt, save_conf, save_crop and those of drawing.
+ * Unlike the command line it saves pictures only when `save` was set. Unreadable pictures are warnings. `result` may be
+ * NULL. */
+OL_API ol_status ol_predict(ol_model *model, const ol_options *options, ol_result_fn result, void *user);
+
+/* A picture in memory: (height,width,3) B,G,R, rows without gaps. */
+typedef struct ol_picture {
+    const char *name; /* for results and saved files; NULL: "image0", "image1", … */
+    const uint8_t *pixels;
+    int height, width;
+} ol_picture;
+/* The same for pictures in memory, which must stay unchanged during the call; `source` is not used. */
+OL_API ol_status ol_predict_pictures(ol_model *model, const ol_options *options, const ol_picture *pictures,
+                                     size_t n_pictures, ol_result_fn result, void *user);
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@ typedef struct program {
 int command_run_special(program *p);
 /* The mode of the command (train when none is given). */
 int command_run_mode(program *p);
-/* Logs the context's message as an error; returns the exit code that goes with `status`. */
-int command_fail(program *p, ol_status status);
+/* Logs the context's message as an error unless `status` is OL_OK; returns `status`. */
+ol_status command_report(program *p, ol_status status);
 
 void help_usage(terminal *t);
 /* The whole reference of arguments: docs/cli.md. */

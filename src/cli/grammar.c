@@ -81,7 +81,8 @@ static char *next_word(command *c, int argc, char **argv, int *at) {
     char *word = joined(argv[*at], "", "");
     *at += 1;
     if (word == NULL) return NULL;
-    if (*at < argc && argv[*at][0] == '=' && strchr(word, '=') == NULL) {
+    const bool may_be_key = find_word(tasks, word) == NULL && find_word(modes, word) == NULL;
+    if (*at < argc && argv[*at][0] == '=' && strchr(word, '=') == NULL && may_be_key) {
         if (!extend(&word, "", argv[*at])) goto fail;
         *at += 1;
     }
@@ -91,17 +92,11 @@ static char *next_word(command *c, int argc, char **argv, int *at) {
         *at += 1;
     }
     if (strchr(word, '=') != NULL && open_brackets(word) != 0) {
-        char *start = joined(word, "", "");
-        if (start == NULL) goto fail;
         while (open_brackets(word) > 0 && *at < argc) {
-            if (!extend(&word, " ", argv[*at])) {
-                free(start);
-                goto fail;
-            }
+            if (!extend(&word, " ", argv[*at])) goto fail;
             *at += 1;
         }
-        if (open_brackets(word) != 0) set_error(c, false, "'%.200s' has an unmatched '[' or ']' bracket.", start);
-        free(start);
+        if (open_brackets(word) != 0) set_error(c, false, "'%.200s' has an unmatched '[' or ']' bracket.", word);
     }
     return word;
 fail:
@@ -169,7 +164,11 @@ static bool take_word(command *c, char *raw, ol_log_fn log, void *user) {
         set_error(c, true, "'%.200s' has no argument name before its '='", word);
         return true;
     }
-    if (equals != NULL) return add_pair(c, word, (size_t)(equals - word), equals + 1);
+    if (equals != NULL) {
+        const char *value = equals + 1 + strspn(equals + 1, " ");
+        while (equals > word && equals[-1] == ' ') equals--;
+        return add_pair(c, word, (size_t)(equals - word), value);
+    }
     if (c->special != NULL) return add_word(c, word);
     if (find_word(tasks, word) != NULL) {
         c->task = find_word(tasks, word);

@@ -14,10 +14,12 @@ static void on_signal(int number) {
     signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
 }
 
-int command_fail(program *p, ol_status status) {
+ol_status command_report(program *p, ol_status status) {
+    if (status == OL_OK) return status;
     const char *message = ol_context_message(p->context);
-    terminal_log(&p->terminal, OL_LOG_ERROR, *message != '\0' ? message : ol_status_name(status));
-    return status == OL_ERROR_INTERRUPTED ? 130 : 1;
+    terminal_log(&p->terminal, status == OL_ERROR_INTERRUPTED ? OL_LOG_INFO : OL_LOG_ERROR,
+                 *message != '\0' ? message : ol_status_name(status));
+    return status;
 }
 
 static int dispatch(program *p, int argc) {

@@ -68,6 +68,15 @@ void terminal_log(void *user, ol_log_level level, const char *line) {
     fflush(out);
 }
 
+void terminal_logf(terminal *t, ol_log_level level, const char *format, ...) {
+    char line[4096];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    terminal_log(t, level, line);
+}
+
 void terminal_print(terminal *t, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -16,6 +16,7 @@ typedef struct terminal {
 void terminal_init(terminal *t);
 /* An ol_log_fn; `user` is the terminal. */
 void terminal_log(void *user, ol_log_level level, const char *line);
+void terminal_logf(terminal *t, ol_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Ends an open progress line. */
 void terminal_flush(terminal *t);
 void terminal_print(terminal *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

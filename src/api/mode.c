@@ -1,0 +1,105 @@
+/* What the modes share: settings of a call, the device, the runner. */
+#include "api/device_choice.h"
+#include "api/model.h"
+#include "api/system.h"
+
+#include <string.h>
+
+/* Arguments that a checkpoint hands on to later runs. */
+static ol_status inherit(const ol_model *m, settings *s) {
+    static const setting_id inherited[] = {SETTING_ID_imgsz, SETTING_ID_data, SETTING_ID_task, SETTING_ID_single_cls};
+    for (size_t i = 0; m->has_checkpoint && i < sizeof inherited / sizeof *inherited; i++) {
+        const value *v = value_get(m->stored.train_args, setting_infos[inherited[i]].name);
+        if (v == NULL || v->kind == VALUE_NULL || s->given[inherited[i]]) continue;
+        ol_status status = settings_set_quietly(s, inherited[i], v);
+        if (status == OL_ERROR_MEMORY) return status;
+        ctx_clear(m->ctx); /* an unusable stored value leaves the default */
+    }
+    return OL_OK;
+}
+
+static ol_status set_default(settings *s, setting_id id, value v) {
+    return s->given[id] ? OL_OK : settings_set_quietly(s, id, &v);
+}
+
+static ol_status set_mode_defaults(settings *s, const char *mode) {
+    static const struct {
+        const char *mode;
+        setting_id id;
+        value value;
+    } defaults[] = {
+        {"predict", SETTING_ID_batch, {.kind = VALUE_INT, .as.integer = 1}},
+        {"predict", SETTING_ID_rect, {.kind = VALUE_BOOL, .as.boolean = true}},
+        {"predict", SETTING_ID_save, {.kind = VALUE_BOOL, .as.boolean = false}},
+        {"val", SETTING_ID_rect, {.kind = VALUE_BOOL, .as.boolean = true}},
+        {"export", SETTING_ID_batch, {.kind = VALUE_INT, .as.integer = 1}},
+    };
+    ol_status status = OL_OK;
+    for (size_t i = 0; status == OL_OK && i < sizeof defaults / sizeof *defaults; i++) {
+        if (strcmp(defaults[i].mode, mode) == 0) status = set_default(s, defaults[i].id, defaults[i].value);
+    }
+    return status;
+}
+
+static ol_status set_text(settings *s, setting_id id, const char *x) {
+    const value v = {.kind = VALUE_STRING, .as.string = x};
+    return settings_set_quietly(s, id, &v);
+}
+
+ol_status mode_settings(const ol_model *m, const ol_options *options, const char *mode, settings *out) {
+    settings s;
+    ol_status status = settings_copy(&options->settings, &s);
+    if (status != OL_OK) return status;
+    status = set_text(&s, SETTING_ID_mode, mode);
+    if (status == OL_OK && strcmp(mode, "train") != 0) status = inherit(m, &s);
+    if (status == OL_OK) status = set_mode_defaults(&s, mode);
+    if (status == OL_OK && strcmp(s.task, "detect") != 0) {
+        ctx_log(m->ctx, OL_LOG_WARNING,
+                "'task=%s' does not match the model %s, whose task is 'detect'; continuing with 'detect'", s.task,
+                m->path);
+        status = set_text(&s, SETTING_ID_task, "detect");
+    }
+    if (status == OL_OK) status = set_text(&s, SETTING_ID_model, m->path);
+    if (status != OL_OK) {
+        settings_deinit(&s);
+        return status;
+    }
+    *out = s;
+    return OL_OK;
+}
+
+ol_status model_device(ol_model *m, const settings *s) {
+    ol_status status = device_choose(m->ctx, s);
+    return status == OL_OK && m->device == NULL ? device_open(m->ctx, "cpu", &m->device) : status;
+}
+
+void log_device_line(ol_context *ctx) {
+    text line;
+    text_init(&line, ctx);
+    system_device_line(&line);
+    ctx_log(ctx, OL_LOG_INFO, "%s", text_c(&line));
+    text_deinit(&line);
+}
+
+void model_forget_runner(ol_model *m) {
+    if (m->runner != NULL) runner_destroy(m->runner);
+    m->runner = NULL;
+}
+
+ol_status model_runner(ol_model *m, const settings *s, runner **out) {
+    const model_branch branch = s->nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY;
+    ol_status status = model_device(m, s);
+    if (status != OL_OK) return status;
+    if (s->verbose && !m->announced) {
+        m->announced = true;
+        log_device_line(m->ctx);
+    }
+    if (m->runner != NULL && m->runner_branch != branch) model_forget_runner(m);
+    if (m->runner == NULL) {
+        const runner_options options = {.decode = branch};
+        status = runner_create(m->ctx, m->device, m->model, &options, &m->runner);
+        m->runner_branch = branch;
+    }
+    if (status == OL_OK) *out = m->runner;
+    return status;
+}
