@@ -381,12 +381,42 @@ static ol_status read_root(arena *a, const model_spec *spec, const value *root, 
     return OL_OK;
 }
 
+/* A copy that outlives the source's arena. */
+static const value *deep_copy(arena *a, const value *v) {
+    value *copy = arena_alloc(a, 1, sizeof *copy);
+    if (copy == NULL) return NULL;
+    copy->kind = v->kind;
+    copy->line = v->line;
+    if (v->kind == VALUE_LIST) {
+        for (size_t i = 0; i < v->as.list.count; i++) {
+            if (value_append(a, copy, deep_copy(a, v->as.list.items[i])) != OL_OK) return NULL;
+        }
+    } else if (v->kind == VALUE_MAP) {
+        for (size_t i = 0; i < v->as.map.count; i++) {
+            const value *key = deep_copy(a, v->as.map.keys[i]), *item = deep_copy(a, v->as.map.items[i]);
+            if (value_set_key(a, copy, key, item) != OL_OK) return NULL;
+        }
+    } else if (v->kind == VALUE_STRING) {
+        copy->as.string = arena_strdup(a, v->as.string);
+        if (copy->as.string == NULL) return NULL;
+    } else {
+        copy->as = v->as;
+    }
+    return copy;
+}
+
 ol_status description_parse(arena *a, const model_spec *spec, model_desc *out) {
     model_desc desc = {.source = arena_strdup(a, spec->name != NULL ? spec->name : "model")};
     if (desc.source == NULL) return OL_ERROR_MEMORY;
-    const value *root = spec->yaml;
-    ol_status status = root != NULL ? OL_OK : description_read_yaml(a, spec->name, &root);
-    if (status != OL_OK) return status;
+    const value *root = NULL;
+    ol_status status = OL_OK;
+    if (spec->yaml == NULL) {
+        status = description_read_yaml(a, spec->name, &root);
+        if (status != OL_OK) return status;
+    } else {
+        root = deep_copy(a, spec->yaml);
+        if (root == NULL) return OL_ERROR_MEMORY;
+    }
     if (root->kind != VALUE_MAP) {
         return desc_fail(a, &desc, root, "a model description is a map with nc, backbone and head, not a %s",
                          value_kind_name(root));
