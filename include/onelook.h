@@ -183,6 +183,12 @@ typedef struct ol_picture {
 OL_API ol_status ol_predict_pictures(ol_model *model, const ol_options *options, const ol_picture *pictures,
                                      size_t n_pictures, ol_result_fn result, void *user);
 
+/* ---- Export ----------------------------------------------------------------------------------------------------- */
+
+/* Writes the model in the argument `format` ("onnx", "safetensors", "pt") beside its file. *path belongs to the model
+ * until its next call. */
+OL_API ol_status ol_export(ol_model *model, const ol_options *options, const char **path);
+
 #ifdef __cplusplus
 }
 #endif

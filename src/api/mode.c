@@ -68,6 +68,12 @@ ol_status mode_settings(const ol_model *m, const ol_options *options, const char
     return OL_OK;
 }
 
+int model_stride(const model *m) {
+    int stride = 1;
+    for (int i = 0; i < m->n_levels; i++) stride = m->strides[i] > stride ? m->strides[i] : stride;
+    return stride;
+}
+
 ol_status model_device(ol_model *m, const settings *s) {
     ol_status status = device_choose(m->ctx, s);
     return status == OL_OK && m->device == NULL ? device_open(m->ctx, "cpu", &m->device) : status;

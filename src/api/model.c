@@ -170,14 +170,12 @@ model_source model_as_source(const ol_model *m) {
 
 ol_status ol_model_get_info(const ol_model *m, ol_model_info *info) {
     ctx_clear(m->ctx);
-    int stride = 1;
-    for (int i = 0; i < m->model->n_levels; i++) stride = m->model->strides[i] > stride ? m->model->strides[i] : stride;
     const ol_model_info filled = {.path = m->path,
                                   .task = "detect",
                                   .class_names = m->model->names,
                                   .n_classes = m->model->desc.nc,
                                   .channels = m->model->desc.channels,
-                                  .stride = stride,
+                                  .stride = model_stride(m->model),
                                   .n_parameters = model_parameter_count(m->model)};
     return copy_out(m->ctx, info, &filled, sizeof filled);
 }

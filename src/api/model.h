@@ -43,6 +43,9 @@ void log_device_line(ol_context *ctx);
 /* Drops the runner: the weights have changed. */
 void model_forget_runner(ol_model *m);
 
+/* The largest stride of a model. */
+int model_stride(const model *m);
+
 /* Copies as much of a filled struct as the caller's has room for. `to` starts with its struct_bytes. */
 ol_status copy_out(ol_context *ctx, void *to, const void *from, size_t from_bytes);
 

@@ -49,13 +49,11 @@ static ol_status deliver(void *user, const predict_result *r) {
 }
 
 static predictor_options predictor_of(const ol_model *m, const settings *s) {
-    int stride = 0;
-    for (int i = 0; i < m->model->n_levels; i++) stride = m->model->strides[i] > stride ? m->model->strides[i] : stride;
     return (predictor_options){.s = s,
                                .names = m->model->names,
                                .nc = m->model->desc.nc,
                                .channels = m->model->desc.channels,
-                               .stride = stride};
+                               .stride = model_stride(m->model)};
 }
 
 /* A run folder when anything is to be saved. */

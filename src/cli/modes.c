@@ -42,10 +42,19 @@ static ol_status run_predict(program *p, ol_model *model, ol_options *options) {
     return status == OL_OK ? OL_OK : command_report(p, status);
 }
 
+static ol_status run_export(program *p, ol_model *model, ol_options *options) {
+    if (!ol_options_is_set(options, "format"))
+        terminal_log(&p->terminal, OL_LOG_WARNING, "'format' is missing, using 'format=onnx'");
+    ol_status status = set_unless_given(options, "format", "onnx");
+    const char *path = NULL;
+    if (status == OL_OK) status = ol_export(model, options, &path);
+    return command_report(p, status);
+}
+
 static const struct mode_row {
     const char *mode;
     ol_status (*run)(program *p, ol_model *model, ol_options *options); /* reports its errors itself */
-} modes[] = {{"predict", run_predict}};
+} modes[] = {{"predict", run_predict}, {"export", run_export}};
 
 /* What to load: the argument, else the checkpoint to resume, else the field's default. */
 static const char *model_of(program *p, ol_options *options) {

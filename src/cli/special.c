@@ -84,9 +84,9 @@ static int run_not_ours(program *p) {
 static const struct special_row {
     const char *word;
     int (*run)(program *p);
-} rows[] = {{"help", run_help},         {"version", run_version},   {"checks", run_checks}, {"cfg", run_cfg},
-            {"copy-cfg", run_copy_cfg}, {"settings", run_settings}, {"login", run_not_ours},
-            {"logout", run_not_ours},   {"solutions", run_not_ours}};
+} rows[] = {{"help", run_help},      {"version", run_version},   {"checks", run_checks},
+            {"cfg", run_cfg},        {"copy-cfg", run_copy_cfg}, {"settings", run_settings},
+            {"login", run_not_ours}, {"logout", run_not_ours},   {"solutions", run_not_ours}};
 
 int command_run_special(program *p) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
