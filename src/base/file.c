@@ -145,6 +145,10 @@ ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes
     return status;
 }
 
+ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+    return write_all(ctx, path, "wb", bytes, n_bytes);
+}
+
 ol_status file_append(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
     return write_all(ctx, path, "ab", bytes, n_bytes);
 }
