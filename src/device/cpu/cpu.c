@@ -1,4 +1,5 @@
 #include "device/cpu/cpu.h"
+#include "device/cpu/kernels.h"
 #include "device/cpu/onednn.h"
 
 #include <omp.h>
@@ -19,10 +20,7 @@ static void cpu_close(device *dev) {
 static void cpu_properties(const device *dev, device_properties *out) {
     const cpu_device *cpu = (const cpu_device *)dev;
     *out = (device_properties){.name = "cpu", .threads = cpu->threads, .host_memory = true};
-    snprintf(out->description, sizeof out->description, "%s",
-             cpu->block == 16                 ? "AVX-512"
-             : __builtin_cpu_supports("avx2") ? "AVX2"
-                                              : "SSE");
+    snprintf(out->description, sizeof out->description, "%s, oneDNN %s", cpu->simd->name, onednn_version_text());
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0) out->memory_bytes = (size_t)pages * (size_t)page;
 }
@@ -75,7 +73,7 @@ static int cpu_block(const device *dev, const graph *g, tensor_ref t) {
     const bool picture = op == NULL || op->kind == OP_IMAGE_FLOAT;
     if (picture && tensor->shape.dim[1] <= 3) return 1;
     if (op != NULL && op->kind == OP_ATTENTION && op->out[1] == t) return 1;
-    return ((const cpu_device *)dev)->block;
+    return ((const cpu_device *)dev)->simd->width;
 }
 
 /* A part of a map is a map of its own when it is made of whole blocks; the last block may be a padded one. */
@@ -103,6 +101,25 @@ static const struct {
     {OP_CONV2D, onednn_conv_compile},
     {OP_CONV2D_GRAD_X, onednn_conv_compile},
     {OP_CONV2D_GRAD_W, onednn_conv_compile},
+    {OP_CONV2D_GRAD_BIAS, head_compile},
+    {OP_BATCH_NORM, batch_norm_compile},
+    {OP_BATCH_NORM_GRAD, batch_norm_compile},
+    {OP_IMAGE_FLOAT, elementwise_compile},
+    {OP_ADD, elementwise_compile},
+    {OP_ACTIVATE, elementwise_compile},
+    {OP_ACTIVATE_GRAD, elementwise_compile},
+    {OP_CONCAT, movement_compile},
+    {OP_SLICE, movement_compile},
+    {OP_SLICE_GRAD, movement_compile},
+    {OP_UPSAMPLE2, movement_compile},
+    {OP_UPSAMPLE2_GRAD, movement_compile},
+    {OP_FLATTEN_CONCAT, movement_compile},
+    {OP_FLATTEN_CONCAT_GRAD, movement_compile},
+    {OP_MAX_POOL, pool_compile},
+    {OP_MAX_POOL_GRAD, pool_compile},
+    {OP_ATTENTION, attention_compile},
+    {OP_ATTENTION_GRAD, attention_compile},
+    {OP_DETECT_DECODE, head_compile},
 };
 
 static ol_status cpu_compile(device *dev, const op_record *op, kernel **out) {
@@ -187,7 +204,7 @@ ol_status cpu_device_open(ol_context *ctx, device **out) {
     if (cpu == NULL) return OL_ERROR_MEMORY;
     cpu->base = (device){&cpu_api, ctx};
     cpu->threads = ctx_threads(ctx);
-    cpu->block = __builtin_cpu_supports("avx512f") ? 16 : 8;
+    cpu->simd = cpu_simd_choose();
     ol_status status = onednn_create(ctx, &cpu->dnnl);
     if (status != OL_OK) {
         mem_free(ctx, cpu);

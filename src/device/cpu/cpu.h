@@ -2,6 +2,7 @@
 #ifndef DEVICE_CPU_CPU_H
 #define DEVICE_CPU_CPU_H
 
+#include "device/cpu/simd.h"
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -11,8 +12,8 @@ typedef struct cpu_device {
     device base;
     onednn *dnnl;
     int threads;
-    int block;         /* channels a block of maps: the width of the widest vectors */
-    int saved_threads; /* OpenMP's number for this thread before a run */
+    const cpu_simd *simd; /* its width is the number of channels that a block of maps has */
+    int saved_threads;    /* OpenMP's number for this thread before a run */
 } cpu_device;
 
 /* A CPU kernel: what a maker fills and launch calls. Makers' structs start with this one. */

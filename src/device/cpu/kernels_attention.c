@@ -1,0 +1,100 @@
+/* Attention through matrix products on plain rows: a head's q, k, v are unblocked, its result is blocked again.
+ * Formulas: ops/attention.c. Heads one after the other; the products and the rows of the softmax use all threads. */
+#include "device/cpu/kernels.h"
+#include "device/cpu/onednn.h"
+
+#include <string.h>
+
+/* Copies channels [begin, begin+count) of image `n` to rows (count, L), or back with `to_map`. */
+static void channels_copy(const cpu_device *dev, const op_operand *t, void *map, int64_t n, int64_t begin,
+                          int64_t count, float *rows, bool to_map) {
+    const map_view v = map_view_of(t);
+    const int64_t width = dev->simd->width;
+    float *image = (float *)map + n * v.batch_stride;
+#pragma omp parallel for num_threads(dev->threads) schedule(static)
+    for (int64_t c = 0; c < count; c++) {
+        float *from = image + (begin + c) / width * v.plane * width + (begin + c) % width, *row = rows + c * v.plane;
+        for (int64_t i = 0; i < v.plane; i++) {
+            if (to_map)
+                from[i * width] = row[i];
+            else
+                row[i] = from[i * width];
+        }
+    }
+}
+
+static void padding_clear(const cpu_device *dev, const op_operand *t, void *map) {
+    const map_view v = map_view_of(t);
+    const int64_t width = dev->simd->width;
+    if (v.c % width == 0) return;
+    for (int64_t n = 0; n < v.n; n++) {
+        float *last = (float *)map + n * v.batch_stride + (v.blocks - 1) * v.plane * width;
+        for (int64_t i = 0; i < v.plane; i++)
+            for (int64_t c = v.c % width; c < width; c++) last[i * width + c] = 0.0f;
+    }
+}
+
+static ol_status attention_run(cpu_device *dev, cpu_kernel *base, const kernel_memory *m) {
+    const op_record *op = &((const map_kernel *)base)->op;
+    const op_attr *a = op->attr;
+    ol_context *ctx = dev->base.ctx;
+    const int64_t len = op->in[0].shape.dim[2] * op->in[0].shape.dim[3], kd = a->key_dim, hd = a->head_dim;
+    float *q = m->scratch, *k = q + kd * len, *v = k + kd * len, *y = v + hd * len;
+    padding_clear(dev, &op->out[0], m->out[0]);
+    for (int64_t nh = 0; nh < op->in[0].shape.dim[0] * a->heads; nh++) {
+        const int64_t n = nh / a->heads, head = nh % a->heads;
+        float *prob = (float *)m->out[1] + nh * len * len;
+        channels_copy(dev, &op->in[0], m->in[0], n, head * (2 * kd + hd), 2 * kd + hd, q, false);
+        ol_status status = onednn_matmul(ctx, 'T', 'N', len, len, kd, a->scale, q, len, k, len, 0.0f, prob, len);
+#pragma omp parallel for num_threads(dev->threads) schedule(static)
+        for (int64_t i = 0; i < len; i++) dev->simd->softmax(prob + i * len, len);
+        if (status == OL_OK) status = onednn_matmul(ctx, 'N', 'T', hd, len, len, 1.0f, v, len, prob, len, 0.0f, y, len);
+        if (status != OL_OK) return status;
+        channels_copy(dev, &op->out[0], m->out[0], n, head * hd, hd, y, true);
+    }
+    return OL_OK;
+}
+
+static ol_status head_grad(cpu_device *dev, const op_attr *a, int64_t len, float *q, const float *gy, const float *prob,
+                           float *gp, float *gq) {
+    ol_context *ctx = dev->base.ctx;
+    const int64_t kd = a->key_dim, hd = a->head_dim;
+    const float *k = q + kd * len, *v = k + kd * len;
+    float *gk = gq + kd * len, *gv = gk + kd * len;
+    ol_status status = onednn_matmul(ctx, 'N', 'N', hd, len, len, 1.0f, gy, len, prob, len, 0.0f, gv, len);
+    if (status == OL_OK) status = onednn_matmul(ctx, 'T', 'N', len, len, hd, 1.0f, gy, len, v, len, 0.0f, gp, len);
+#pragma omp parallel for num_threads(dev->threads) schedule(static)
+    for (int64_t i = 0; i < len; i++)
+        dev->simd->softmax_grad(prob + i * len, gp + i * len, gp + i * len, len, a->scale);
+    if (status == OL_OK) status = onednn_matmul(ctx, 'N', 'T', kd, len, len, 1.0f, k, len, gp, len, 0.0f, gq, len);
+    if (status == OL_OK) status = onednn_matmul(ctx, 'N', 'N', kd, len, len, 1.0f, q, len, gp, len, 0.0f, gk, len);
+    return status;
+}
+
+static ol_status attention_grad_run(cpu_device *dev, cpu_kernel *base, const kernel_memory *m) {
+    const op_record *op = &((const map_kernel *)base)->op;
+    const op_attr *a = op->attr;
+    const int64_t len = op->in[1].shape.dim[2] * op->in[1].shape.dim[3], rows = 2 * a->key_dim + a->head_dim;
+    float *q = m->scratch, *gq = q + rows * len, *gy = gq + rows * len, *gp = gy + a->head_dim * len;
+    padding_clear(dev, &op->out[0], m->out[0]);
+    for (int64_t nh = 0; nh < op->in[1].shape.dim[0] * a->heads; nh++) {
+        const int64_t n = nh / a->heads, head = nh % a->heads;
+        channels_copy(dev, &op->in[1], m->in[1], n, head * rows, rows, q, false);
+        channels_copy(dev, &op->in[0], m->in[0], n, head * a->head_dim, a->head_dim, gy, false);
+        ol_status status = head_grad(dev, a, len, q, gy, (const float *)m->in[2] + nh * len * len, gp, gq);
+        if (status != OL_OK) return status;
+        channels_copy(dev, &op->out[0], m->out[0], n, head * rows, rows, gq, true);
+    }
+    return OL_OK;
+}
+
+ol_status attention_compile(cpu_device *dev, const op_record *op, cpu_kernel **out) {
+    const bool grad = op->kind == OP_ATTENTION_GRAD;
+    const op_operand *qkv = grad ? &op->in[1] : &op->in[0];
+    if (!map_is_blocked(dev, &op->in[0]) || !map_is_blocked(dev, qkv) || !map_is_blocked(dev, &op->out[0]))
+        return OL_ERROR_UNSUPPORTED;
+    const size_t len = (size_t)(qkv->shape.dim[2] * qkv->shape.dim[3]);
+    const size_t rows = (size_t)(2 * op->attr->key_dim + op->attr->head_dim), hd = (size_t)op->attr->head_dim;
+    const size_t floats = grad ? (2 * rows + hd + len) * len : (rows + hd) * len;
+    return map_kernel_create(dev, op, grad ? attention_grad_run : attention_run, floats * sizeof(float), out);
+}

@@ -1,0 +1,59 @@
+/* Inner loops over channel-blocked maps, once for each instruction set: `width` channels lie side by side and make one
+ * vector. Pure functions without threads of their own. Internal to src/device/cpu. */
+#ifndef DEVICE_CPU_SIMD_H
+#define DEVICE_CPU_SIMD_H
+
+#include "graph/graph.h"
+
+#define SIMD_MAX_WIDTH 16
+
+/* Per-channel numbers of one block for batch normalisation and its gradient. */
+typedef struct norm_lanes {
+    float mean[SIMD_MAX_WIDTH], rstd[SIMD_MAX_WIDTH], gamma[SIMD_MAX_WIDTH], beta[SIMD_MAX_WIDTH];
+    float mean_g[SIMD_MAX_WIDTH], mean_dot[SIMD_MAX_WIDTH]; /* of g and of g*xhat, for the gradient */
+} norm_lanes;
+
+typedef struct pool_window {
+    int64_t h, w, y0, y1, x0, x1; /* the plane, and the window's part inside it */
+} pool_window;
+
+typedef struct cpu_simd {
+    const char *name; /* "AVX-512", … */
+    int width;
+    /* sum += x - shift, squares += (x - shift)^2, by channel */
+    void (*sums)(const float *x, int64_t pixels, const float *shift, double *sum, double *squares);
+    /* y = act(x*scale + shift), by channel */
+    void (*affine)(const float *x, float *y, int64_t pixels, const float *scale, const float *shift, activation act);
+    /* With z = xhat*gamma + beta, g = gy*act'(z): sum += g, dot += g*xhat */
+    void (*norm_grad_sums)(const float *gy, const float *x, int64_t pixels, const norm_lanes *l, activation act,
+                           double *sum, double *dot);
+    /* gx = gamma*rstd*(g - mean_g - xhat*mean_dot) */
+    void (*norm_grad)(const float *gy, const float *x, float *gx, int64_t pixels, const norm_lanes *l, activation act);
+    /* Whole arrays, `count` a multiple of width. */
+    void (*add)(const float *a, const float *b, float *y, int64_t count);
+    void (*activate)(const float *x, float *y, int64_t count, activation act);
+    void (*activate_grad)(const float *gy, const float *x, float *gx, int64_t count, activation act);
+    /* `count` any */
+    void (*sigmoid)(const float *x, float *y, int64_t count);
+    void (*image_float)(const uint8_t *x, float *y, int64_t count);
+    /* One row of the input to two rows of the output, and back. */
+    void (*upsample_row)(const float *x, float *y0, float *y1, int64_t pixels);
+    void (*upsample_row_grad)(const float *y0, const float *y1, float *x, int64_t pixels);
+    /* Maximum of a window and, unless NULL, the plane index of its first place. */
+    void (*pool)(const float *plane, const pool_window *win, float *y, int32_t *argmax);
+    /* gx[argmax] += gy for every output pixel; gx is cleared before. */
+    void (*pool_grad)(const float *gy, const int32_t *argmax, float *gx, int64_t pixels);
+    /* Block of `channels` channels <-> rows of pixels, `row_stride` apart; missing channels read as zero. */
+    void (*unblock)(const float *x, float *rows, int64_t pixels, int64_t row_stride, int64_t channels);
+    void (*block)(const float *rows, float *y, int64_t pixels, int64_t row_stride, int64_t channels);
+    /* row[i] = exp(row[i]*scale - max) / sum, in place */
+    void (*softmax)(float *row, int64_t count);
+    /* gs[i] = p[i]*(gp[i] - sum_j p[j] gp[j])*scale, gs may be gp */
+    void (*softmax_grad)(const float *p, const float *gp, float *gs, int64_t count, float scale);
+} cpu_simd;
+
+extern const cpu_simd cpu_simd_avx512, cpu_simd_avx2, cpu_simd_base;
+/* The widest that this machine runs. */
+const cpu_simd *cpu_simd_choose(void);
+
+#endif
