@@ -1,6 +1,7 @@
 #include "formats/checkpoint.h"
 
 #include <math.h>
+#include <string.h>
 
 void checkpoint_init(checkpoint *c, ol_context *ctx) {
     *c = (checkpoint){.ctx = ctx, .nc = -1, .epoch = -1, .best_fitness = NAN, .updates = -1};
@@ -15,6 +16,17 @@ void checkpoint_deinit(checkpoint *c) {
     tensor_list_deinit(&c->live);
     tensor_list_deinit(&c->optimizer.state);
     arena_deinit(&c->arena);
+}
+
+void checkpoint_note_form(checkpoint *c) {
+    c->fused = true;
+    c->has_one2many = c->has_one2one = false;
+    for (size_t i = 0; i < c->weights.count; i++) {
+        const char *name = c->weights.items[i].name;
+        if (strstr(name, ".running_mean") != NULL) c->fused = false;
+        if (strstr(name, ".one2one_cv2.") != NULL) c->has_one2one = true;
+        if (strstr(name, ".cv2.0.2.weight") != NULL) c->has_one2many = true; /* the plain conv that ends a box branch */
+    }
 }
 
 ol_status checkpoint_model_source(arena *a, const checkpoint *c, const char *name, model_source *out) {

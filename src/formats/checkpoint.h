@@ -81,6 +81,9 @@ ol_status checkpoint_write(ol_context *ctx, const char *path, const checkpoint *
  * is the file. */
 ol_status checkpoint_model_source(arena *a, const checkpoint *c, const char *name, model_source *out);
 
+/* Sets fused, has_one2many and has_one2one from the names of the weights. For readers. */
+void checkpoint_note_form(checkpoint *c);
+
 void checkpoint_init(checkpoint *c, ol_context *ctx);
 void checkpoint_deinit(checkpoint *c);
 

@@ -1,6 +1,9 @@
 /* From the tree of a .pt file to a checkpoint: model document, section 9. */
 #include "formats/checkpoint.h"
+
+#include "base/file.h"
 #include "formats/module_reader.h"
+#include "formats/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +20,8 @@ typedef struct reader {
     ol_context *ctx;
     const char *name;
     torch_archive *t;
-    const pickle_node *root, *model; /* top-level dict; the module that is read */
+    const pickle_node *root, *model; /* top-level dict; the module that is read, NULL for a plain state dict */
+    const pickle_node *dict;         /* that state dict */
     checkpoint *c;
 } reader;
 
@@ -102,20 +106,10 @@ static const char *task_of_head(const char *head) {
     return NULL;
 }
 
-static bool has_batch_norm(const tensor_list *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        const char *dot = strrchr(list->items[i].name, '.');
-        if (dot != NULL && strcmp(dot, ".running_mean") == 0) return true;
-    }
-    return false;
-}
-
 static ol_status read_head(reader *r) {
     const pickle_node *layers = module_child_node(r->model, "model");
     const pickle_node *head = layers != NULL ? module_last_child(layers) : NULL;
     if (head == NULL) return OL_OK;
-    r->c->has_one2many = module_child_node(head, "cv2") != NULL;
-    r->c->has_one2one = module_child_node(head, "one2one_cv2") != NULL;
     r->c->head = arena_strdup(&r->c->arena, module_class_name(head));
     if (r->c->head == NULL) return OL_ERROR_MEMORY;
     if (r->c->task == NULL) r->c->task = task_of_head(r->c->head);
@@ -134,7 +128,6 @@ static ol_status read_model(reader *r) {
     const value *nc = value_get(c->yaml, "nc"), *scale = value_get(c->yaml, "scale");
     if (!pickle_as_int(module_attribute(r->model, "nc"), &c->nc) && nc != NULL) value_as_int(nc, &c->nc);
     if (scale != NULL && scale->kind == VALUE_STRING && scale->as.string[0] != '\0') c->scale = scale->as.string;
-    c->fused = !has_batch_norm(&c->weights);
     return OL_OK;
 }
 
@@ -145,18 +138,27 @@ static bool is_state_dict(const pickle_node *node) {
     return true;
 }
 
+static ol_status read_dict(reader *r, const pickle_node *dict, tensor_list *list) {
+    ol_status status = OL_OK;
+    for (size_t i = 0; status == OL_OK && i + 1 < dict->as.seq.count; i += 2) {
+        const char *name = pickle_as_string(dict->as.seq.items[i]);
+        if (name != NULL) status = torch_tensor_read(r->t, dict->as.seq.items[i + 1], list, name);
+    }
+    return status;
+}
+
 static ol_status choose_model(reader *r) {
     const pickle_node *ema = pickle_get(r->root, "ema"), *model = pickle_get(r->root, "model");
     r->model = module_is(ema) ? ema : module_is(model) ? model : module_is(r->root) ? r->root : NULL;
+    r->dict = is_state_dict(ema) ? ema : is_state_dict(model) ? model : is_state_dict(r->root) ? r->root : NULL;
     if (r->model != NULL) return OL_OK;
-    if (is_state_dict(r->root) || is_state_dict(model) || is_state_dict(ema))
+    if (r->dict == NULL)
         return ctx_fail(r->ctx, OL_ERROR_FORMAT,
-                        "'%s' holds a plain state dict without a model description; give the yaml as the model and "
-                        "this file as pretrained",
+                        "'%s' is a torch file without a model in it; give a checkpoint such as best.pt or last.pt",
                         r->name);
-    return ctx_fail(r->ctx, OL_ERROR_FORMAT,
-                    "'%s' is a torch file without a model in it; give a checkpoint such as best.pt or last.pt",
-                    r->name);
+    ctx_log(r->ctx, OL_LOG_WARNING, "'%s' holds a plain state dict: its name must say the model (such as yolo26n.pt)",
+            r->name);
+    return OL_OK;
 }
 
 /* --- training state --- */
@@ -233,16 +235,6 @@ static ol_status read_optimizer(reader *r, const pickle_node *node) {
     return status;
 }
 
-static ol_status read_live(reader *r, const pickle_node *dict) {
-    ol_status status = OL_OK;
-    if (!is_state_dict(dict)) return OL_OK;
-    for (size_t i = 0; status == OL_OK && i + 1 < dict->as.seq.count; i += 2) {
-        const char *name = pickle_as_string(dict->as.seq.items[i]);
-        if (name != NULL) status = torch_tensor_read(r->t, dict->as.seq.items[i + 1], &r->c->live, name);
-    }
-    return status;
-}
-
 static ol_status read_training(reader *r) {
     const pickle_node *root = r->root, *own = pickle_get(root, "onelook");
     checkpoint *c = r->c;
@@ -259,7 +251,8 @@ static ol_status read_training(reader *r) {
     if (status == OL_OK) status = read_text(r, pickle_get(root, "date"), &c->date);
     if (status == OL_OK) status = read_text(r, pickle_get(root, "version"), &c->version);
     if (status == OL_OK) status = read_optimizer(r, pickle_get(root, "optimizer"));
-    if (status == OL_OK) status = read_live(r, pickle_get(own, "model"));
+    if (status == OL_OK)
+        status = is_state_dict(pickle_get(own, "model")) ? read_dict(r, pickle_get(own, "model"), &r->c->live) : OL_OK;
     if (status == OL_OK) status = read_map(r, pickle_get(own, "state"), &c->extra);
     return status;
 }
@@ -271,7 +264,8 @@ static ol_status read_from(ol_context *ctx, const char *name, torch_archive *t, 
     c.arena.limit_bytes = MAX_TEXT_BYTES;
     ol_status status = choose_model(&r);
     if (status == OL_OK) {
-        status = read_model(&r);
+        status = r.model != NULL ? read_model(&r) : read_dict(&r, r.dict, &c.weights);
+        if (status == OL_OK) checkpoint_note_form(&c);
         if (status == OL_OK) status = read_training(&r);
         if (status != OL_OK) ctx_annotate(ctx, status, "'%s'", name);
     }
@@ -285,6 +279,7 @@ static ol_status read_from(ol_context *ctx, const char *name, torch_archive *t, 
 
 ol_status checkpoint_read(ol_context *ctx, const char *path, checkpoint *out) {
     torch_archive *t = NULL;
+    if (strcmp(path_suffix(path), ".safetensors") == 0) return safetensors_read(ctx, path, out);
     ol_status status = torch_archive_open(ctx, path, &t);
     if (status == OL_OK) status = read_from(ctx, path, t, out);
     torch_archive_close(t);
