@@ -21,7 +21,7 @@ static const optimizer_info infos[OPTIMIZER_COUNT] = {
     [OPTIMIZER_ADAMAX] = {"Adamax", 2, {"exp_avg", "exp_inf"}, true, false},
     [OPTIMIZER_NADAM] = {"NAdam", 2, {"exp_avg", "exp_avg_sq"}, true, false},
     [OPTIMIZER_RADAM] = {"RAdam", 2, {"exp_avg", "exp_avg_sq"}, true, false},
-    [OPTIMIZER_RMSPROP] = {"RMSprop", 2, {"square_avg", "momentum_buffer"}, true, true},
+    [OPTIMIZER_RMSPROP] = {"RMSProp", 2, {"square_avg", "momentum_buffer"}, true, true},
 };
 
 const optimizer_info *optimizer_info_of(optimizer_kind kind) {

@@ -1,0 +1,107 @@
+/* What went wrong when a loss or a gradient is not finite: runs the forward pass of the batch again and looks at the
+ * output of every layer, a stretch of the graph at a time so that little memory is needed. */
+#include "ops/detect_loss.h"
+#include "train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIAGNOSE_STRETCH ((size_t)24) /* ops whose outputs are kept at once */
+
+static const char *const item_names[LOSS_ITEM_COUNT] = {"box_loss", "cls_loss", "l1_loss"};
+
+static bool all_finite(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+/* Name of the first parameter that is not finite, NULL when there is none. (Statistics take part in the failed pass.)
+ */
+static const char *bad_parameter(const train_run_state *r) {
+    const param_store *s = r->store;
+    const float *values = device_buffer_host(s->values);
+    if (!values) return NULL;
+    for (int i = 0; i < s->n_params; i++)
+        if (!all_finite(values + s->params[i].offset, s->params[i].count)) return s->params[i].name;
+    return NULL;
+}
+
+/* Runs ops [begin, begin + DIAGNOSE_STRETCH) with readable outputs and copies the name of the first whose output is not
+ * finite. */
+static ol_status stretch_check(train_run_state *r, const batch *b, size_t begin, bool *more, char *name,
+                               size_t name_bytes) {
+    const model_graph_options options = {
+        .mode = MODEL_TRAIN, .batch = b->n, .height = b->h, .width = b->w, .image_u8 = true, .branches = MODEL_BOTH};
+    graph *g = NULL;
+    plan *p = NULL;
+    float *host = NULL;
+    model_graph_refs refs;
+    ol_status status = graph_create(r->ctx, &g);
+    if (status == OL_OK) status = model_build(r->setup->model, g, &options, &refs);
+    if (status != OL_OK) goto fail;
+    const size_t end = begin + DIAGNOSE_STRETCH < g->n_ops ? begin + DIAGNOSE_STRETCH : g->n_ops;
+    *more = end < g->n_ops;
+    for (size_t i = begin; i < end; i++)
+        if (g->tensors[g->ops[i].out[0]].role == ROLE_TEMP) graph_output_mark(g, g->ops[i].out[0], "inspected");
+    if ((status = plan_create(r->ctx, r->setup->device, g, &p)) != OL_OK) goto fail;
+    if ((status = param_store_bind(r->store, g, p)) != OL_OK) goto fail;
+    if ((status = plan_write(p, refs.image, b->images,
+                             (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w)) != OL_OK)
+        goto fail;
+    if ((status = plan_run(p)) != OL_OK) goto fail;
+    for (size_t i = begin; i < end && name[0] == '\0'; i++) {
+        const tensor_ref t = g->ops[i].out[0];
+        const size_t n = (size_t)shape_elements(graph_shape(g, t));
+        float *room = mem_resize(r->ctx, host, n, sizeof *host);
+        if (!room) {
+            status = OL_ERROR_MEMORY;
+            goto fail;
+        }
+        host = room;
+        if ((status = plan_read(p, t, host, n * sizeof *host)) != OL_OK) goto fail;
+        if (!all_finite(host, n)) snprintf(name, name_bytes, "%s", g->ops[i].name);
+    }
+fail:
+    mem_free(r->ctx, host);
+    plan_destroy(p);
+    graph_destroy(g);
+    return status;
+}
+
+static void terms_print(float items[2][LOSS_ITEM_COUNT], char *buffer, size_t bytes) {
+    static const char *const branches[2] = {"one-to-many", "one-to-one"};
+    size_t at = 0;
+    buffer[0] = '\0';
+    for (int branch = 0; branch < 2; branch++)
+        for (int k = 0; k < LOSS_ITEM_COUNT && at < bytes; k++)
+            if (!isfinite(items[branch][k]))
+                at += (size_t)snprintf(buffer + at, bytes - at, "%s%s of the %s branch is %f", at > 0 ? ", " : "",
+                                       item_names[k], branches[branch], (double)items[branch][k]);
+    if (at == 0) snprintf(buffer, bytes, "the gradient is not finite while the loss is");
+}
+
+ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_ITEM_COUNT]) {
+    char terms[400], layer[200] = "", where[300];
+    const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
+    terms_print(items, terms, sizeof terms);
+    const char *parameter = bad_parameter(r);
+    bool more = true;
+    for (size_t begin = 0; !parameter && more && layer[0] == '\0'; begin += DIAGNOSE_STRETCH)
+        if (stretch_check(r, b, begin, &more, layer, sizeof layer) != OL_OK) {
+            ctx_clear(r->ctx);
+            break;
+        }
+    if (parameter)
+        snprintf(where, sizeof where, "the weights are already not finite, first '%s'", parameter);
+    else if (layer[0] != '\0')
+        snprintf(where, sizeof where, "the first layer whose output is not finite is '%s'", layer);
+    else
+        snprintf(where, sizeof where, "all layers' outputs are finite, so it arose in the loss or the backward pass");
+    return ctx_fail(r->ctx, OL_ERROR_NUMERIC,
+                    "training stopped at epoch %d, batch %d (step %lld): %s; %s. last.pt is the last good state: "
+                    "resume from it with a smaller lr0 or a "
+                    "longer warm-up, or check the labels",
+                    r->epoch + 1, r->batch + 1, (long long)iteration, terms, where);
+}

@@ -1,0 +1,66 @@
+/* The state of a training run, shared by the files of this room that drive it. Not for other rooms. */
+#ifndef TRAIN_RUN_H
+#define TRAIN_RUN_H
+
+#include "train/optimizer.h"
+#include "train/results.h"
+#include "train/schedule.h"
+#include "train/step_plans.h"
+
+typedef struct train_run_state {
+    ol_context *ctx;
+    const train_setup *setup;
+    const settings *s;
+    arena arena;
+    settings chosen; /* the settings with what optimizer=auto decided: what checkpoints carry */
+    bool has_chosen;
+
+    optimizer_kind kind;
+    param_store *store;
+    optimizer *opt;
+    step_plans *plans;
+    schedule schedule;
+    float *gains[2];     /* of detect_loss, by branch */
+    tensor_list average; /* state dict for validation and files */
+
+    int epoch, epochs;   /* 0-based current, total (changes in timed runs) */
+    int first_epoch;     /* of this process */
+    int batch;           /* batches of the epoch that are done */
+    int epoch_done;      /* 1: its validation is done too */
+    int64_t last_step;   /* iteration of the last optimizer step */
+    bool stepped;        /* gradients are clear */
+    double loss_sums[3]; /* reported items of the epoch's batches */
+    int64_t n_objects;   /* of the last batch */
+    int64_t n_pictures;  /* seen in this epoch since it was started or resumed */
+    int height, width;
+
+    results results;
+    train_metrics metrics; /* of the last validation */
+    double fitness, best_fitness;
+    double stopper_fitness;
+    int stopper_epoch;     /* 1-based */
+    double seconds_before; /* of the run before it was resumed */
+    double started, epoch_started;
+    bool timed_out, interrupted, stopped_early;
+    double last_progress;
+    const char *last_path, *best_path, *csv_path;
+} train_run_state;
+
+double run_clock(void); /* seconds, monotonic */
+
+/* --- step.c: one batch --- */
+ol_status run_batch(train_run_state *r, const batch *b);
+/* --- diagnose.c: names the layer whose output is not finite and fails with OL_ERROR_NUMERIC --- */
+ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][3]);
+/* --- saved.c: checkpoints --- */
+ol_status run_save(train_run_state *r, const char *path);
+ol_status run_restore(train_run_state *r, const checkpoint *c);
+ol_status run_strip(train_run_state *r, const char *path, const value *results);
+/* --- report.c: console lines --- */
+void run_report_header(train_run_state *r);
+void run_report_progress(train_run_state *r, bool last);
+/* --- setup.c: from a train_setup to the state before the first batch --- */
+ol_status run_init(train_run_state *r, const train_setup *setup);
+void run_deinit(train_run_state *r);
+
+#endif

@@ -1,0 +1,94 @@
+/* One batch of a run: warm-up values, forward, loss and backward, and the optimizer step when enough batches are in. */
+#include "ops/detect_loss.h"
+#include "train/run.h"
+
+#include <math.h>
+#include <string.h>
+
+static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b) {
+    const size_t n = (size_t)b->n, nc = (size_t)r->setup->model->desc.nc;
+    ol_status status =
+        plan_write(s->plan, s->refs.image, b->images, n * (size_t)b->channels * (size_t)b->h * (size_t)b->w);
+    if (status == OL_OK)
+        status = plan_write(s->plan, s->refs.targets, b->targets, n * (size_t)b->max_targets * 5 * sizeof(float));
+    if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->n_targets, n * sizeof(int32_t));
+    double weight[2];
+    schedule_branch_weights(r->epoch, r->epochs, &weight[0], &weight[1]);
+    for (int branch = 0; branch < 2 && status == OL_OK; branch++) {
+        if (s->refs.gains[branch] == TENSOR_NONE) continue;
+        r->gains[branch][LOSS_GAIN_BRANCH] = (float)weight[branch];
+        r->gains[branch][LOSS_GAIN_IMAGES] = (float)b->n;
+        status = plan_write(s->plan, s->refs.gains[branch], r->gains[branch], (LOSS_GAIN_CLASSES + nc) * sizeof(float));
+    }
+    return status;
+}
+
+/* Items of both branches; those of a branch that is absent are zero. */
+static ol_status items_read(const step_plan *s, float items[2][LOSS_ITEM_COUNT]) {
+    memset(items, 0, 2 * LOSS_ITEM_COUNT * sizeof(float));
+    for (int branch = 0; branch < 2; branch++) {
+        if (s->refs.loss_items[branch] == TENSOR_NONE) continue;
+        const ol_status status =
+            plan_read(s->plan, s->refs.loss_items[branch], items[branch], LOSS_ITEM_COUNT * sizeof(float));
+        if (status != OL_OK) return status;
+    }
+    return OL_OK;
+}
+
+static void rates_set(train_run_state *r, int64_t iteration) {
+    for (int g = 0; g < r->store->n_groups; g++) {
+        r->opt->lr[g] =
+            schedule_lr(&r->schedule, iteration, r->epoch, r->opt->initial_lr[g], r->store->groups[g].is_bias);
+        r->opt->momentum[g] = schedule_momentum(&r->schedule, iteration, r->opt->momentum[g]);
+    }
+}
+
+static void step_tell(train_run_state *r, int64_t iteration, float items[2][LOSS_ITEM_COUNT], int n, int reported,
+                      double norm) {
+    if (!r->setup->on_step) return;
+    train_step step = {.epoch = r->epoch, .iteration = iteration, .grad_norm = norm, .n_groups = r->store->n_groups};
+    for (int k = 0; k < LOSS_ITEM_COUNT; k++) {
+        step.items[k] = (double)items[reported][k];
+        for (int branch = 0; branch < 2; branch++)
+            step.loss += (double)items[branch][k] * (double)r->gains[branch][LOSS_GAIN_BRANCH] * n;
+    }
+    const bool has_momentum = optimizer_info_of(r->kind)->has_momentum;
+    for (int g = 0; g < r->store->n_groups; g++) {
+        step.lr[g] = r->opt->lr[g];
+        step.momentum[g] = has_momentum ? r->opt->momentum[g] : r->opt->beta1;
+    }
+    r->setup->on_step(r->setup->user, &step);
+}
+
+ol_status run_batch(train_run_state *r, const batch *b) {
+    const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
+    step_plan *s;
+    float items[2][LOSS_ITEM_COUNT];
+    rates_set(r, iteration);
+    ol_status status = step_plans_get(r->plans, b->n, b->h, b->w, &s);
+    if (status == OL_OK) status = batch_write(r, s, b);
+    if (status == OL_OK) status = plan_run(s->plan);
+    if (status == OL_OK) status = items_read(s, items);
+    if (status != OL_OK) return status;
+    for (int branch = 0; branch < 2; branch++)
+        for (int k = 0; k < LOSS_ITEM_COUNT; k++)
+            if (!isfinite(items[branch][k])) return run_diagnose(r, b, items);
+    const int reported = s->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
+    r->stepped = false;
+    if (iteration - r->last_step >= schedule_accumulate(&r->schedule, iteration)) {
+        double norm;
+        status = optimizer_advance(r->opt, &norm);
+        if (status == OL_ERROR_NUMERIC) return run_diagnose(r, b, items);
+        if (status != OL_OK) return status;
+        r->last_step = iteration;
+        r->stepped = true;
+        step_tell(r, iteration, items, b->n, reported, norm);
+    }
+    for (int k = 0; k < LOSS_ITEM_COUNT; k++) r->loss_sums[k] += (double)items[reported][k];
+    r->n_objects = b->n_objects;
+    r->n_pictures += b->n;
+    r->height = b->h;
+    r->width = b->w;
+    r->batch++;
+    return OL_OK;
+}

@@ -1,0 +1,28 @@
+/* Training graphs of one model made ready for a device, one for each batch size and picture size, bound to one
+ * param_store. Owns graphs and plans; the least recently used goes when there are too many. One thread at a time. */
+#ifndef TRAIN_STEP_PLANS_H
+#define TRAIN_STEP_PLANS_H
+
+#include "model/build.h"
+#include "train/param_store.h"
+
+typedef struct step_plan {
+    int n, h, w;
+    graph *graph;
+    plan *plan;
+    model_graph_refs refs;
+    int64_t last_use;
+} step_plan;
+
+typedef struct step_plans step_plans;
+
+/* `max_targets`: rows a picture in the targets input. Everything is borrowed and must outlive it. */
+ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const param_store *store, int max_targets,
+                            step_plans **out);
+void step_plans_destroy(step_plans *p);
+/* Forward, loss and backward for n pictures of h x w; valid until the next call. */
+ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out);
+/* Activation memory of the plans that are held. */
+size_t step_plans_memory_bytes(const step_plans *p);
+
+#endif
