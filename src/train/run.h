@@ -26,6 +26,7 @@ typedef struct train_run_state {
     int epoch, epochs;   /* 0-based current, total (changes in timed runs) */
     int first_epoch;     /* of this process */
     int batch;           /* batches of the epoch that are done */
+    int stored_epochs;   /* total of the run that is resumed: goes on in timed runs */
     int epoch_done;      /* 1: its validation is done too */
     int64_t last_step;   /* iteration of the last optimizer step */
     bool stepped;        /* gradients are clear */

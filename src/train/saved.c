@@ -165,6 +165,7 @@ static int extra_numbers(train_run_state *r, extra_number list[EXTRA_MAX]) {
         {.name = "epoch", .number = &r->epoch},
         {.name = "batch", .number = &r->batch},
         {.name = "epoch_done", .number = &r->epoch_done},
+        {.name = "epochs", .number = &r->stored_epochs},
         {.name = "last_step", .whole = &r->last_step},
         {.name = "optimizer_steps", .whole = &r->opt->step},
         {.name = "mu_product", .real = &r->opt->mu_product},
@@ -190,6 +191,7 @@ static ol_status extra_fill(train_run_state *r, arena *a, const value **out) {
     value *map = value_map(a);
     if (!map) return OL_ERROR_MEMORY;
     const double before = r->seconds_before;
+    r->stored_epochs = r->epochs;
     r->seconds_before += run_clock() - r->started;
     const int n = extra_numbers(r, list);
     ol_status status = value_set(a, map, "format", value_int(a, EXTRA_FORMAT));
@@ -371,6 +373,7 @@ ol_status run_restore(train_run_state *r, const checkpoint *c) {
         reference_restore(r, c);
     /* A whole epoch is behind: go on with the next. */
     status = results_from_value(&r->results, c->train_results, r->epoch_done ? r->epoch + 1 : r->epoch);
+    if (!isnan(r->s->time) && r->stored_epochs > r->epoch) r->epochs = r->schedule.epochs = r->stored_epochs;
     if (r->epoch_done) {
         r->epoch++;
         r->batch = r->epoch_done = 0;
