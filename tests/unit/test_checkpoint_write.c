@@ -235,6 +235,8 @@ static void committed_fixture_still_reads(void **state) {
         c.date = "2000-01-01T00:00:00+00:00";
         assert_int_equal(tensor_list_copy(&c.weights, &m->state), OL_OK);
         assert_int_equal(checkpoint_write(ctx, FIXTURE, &c, m, true), OL_OK);
+        assert_int_equal(safetensors_write(ctx, TESTS_SOURCE_DIR "/tests/fixtures/tiny.safetensors", &c, m, true),
+                         OL_OK);
         checkpoint_deinit(&c);
     }
     read_or_fail(ctx, FIXTURE, &c);
