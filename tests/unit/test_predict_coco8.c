@@ -54,12 +54,16 @@ static void compare_branch(model_branch branch, const char *key) {
     arena_init(&a, ctx, 0);
     settings s;
     assert_int_equal(settings_init(&s, ctx), OL_OK);
+    const char *out = path_join(&a, TESTS_BUILD_DIR "/test-predict", key);
+    assert_int_equal(folder_create(ctx, out), OL_OK);
     runner_options options = {.decode = branch};
     runner *r;
     assert_int_equal(runner_create(ctx, m.dev, m.model, &options, &r), OL_OK);
     comparison c = {.golden = golden_json(&a, "predict/coco8.json"), .key = key};
     predict_options o = {.model = {.s = &s, .names = m.model->names, .nc = m.model->desc.nc},
                          .batch = 1,
+                         .save_dir = out,
+                         .save_pictures = true,
                          .quiet = true,
                          .on_result = compare,
                          .user = &c};
@@ -75,6 +79,7 @@ static void compare_branch(model_branch branch, const char *key) {
     }
     printf("%s: %zu rows, worst %.2g px, %.2g in score\n", key, c.n_rows, c.worst_px, c.worst_score);
     assert_int_equal(c.n_pictures, 8);
+    assert_true(file_exists(path_join(&a, out, "000000000009.jpg")));
     assert_true(c.n_rows > 20);
     assert_true(c.worst_px <= TOLERANCE_PX);
     assert_true(c.worst_score <= TOLERANCE_SCORE);
