@@ -1,5 +1,6 @@
 #include "data/augment_parts.h"
 
+#include "base/simd.h"
 #include "data/mosaic.h"
 
 #include <math.h>
@@ -160,8 +161,7 @@ static finish draw_finish(const augment_settings *s, rng *r, bool from_base, int
     return f;
 }
 
-__attribute__((target_clones("avx2", "default"))) static void copy_reversed(const uint8_t *restrict from, int n,
-                                                                            uint8_t *restrict to) {
+SIMD_CLONES static void copy_reversed(const uint8_t *restrict from, int n, uint8_t *restrict to) {
     for (int i = 0; i < n; i++) to[i] = from[n - 1 - i];
 }
 

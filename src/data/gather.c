@@ -1,5 +1,6 @@
 #include "data/gather.h"
 
+#include "base/simd.h"
 #include "data/affine.h"
 
 #include <math.h>
@@ -105,8 +106,8 @@ static bool compose_row(const gather *g, int y, uint8_t *row) {
     return any;
 }
 
-__attribute__((target_clones("avx2", "default"))) static void
-mix_rows(const uint8_t *restrict a, const uint8_t *restrict b, float part, int n, float *restrict out) {
+SIMD_CLONES static void mix_rows(const uint8_t *restrict a, const uint8_t *restrict b, float part, int n,
+                                 float *restrict out) {
     for (int i = 0; i < n; i++) out[i] = (float)a[i] + ((float)b[i] - (float)a[i]) * part;
 }
 
@@ -167,9 +168,9 @@ static void row_separable(gather *g, int y, uint8_t *planes[3]) {
     columns_plain(g, 0, planes);
 }
 
-__attribute__((target_clones("avx2", "default"))) static void
-find_points(const double *restrict inverse, bool perspective, int y, int n, const int hull[4], int32_t *restrict at_x,
-            float *restrict part_x, int32_t *restrict at_y, float *restrict part_y) {
+SIMD_CLONES static void find_points(const double *restrict inverse, bool perspective, int y, int n, const int hull[4],
+                                    int32_t *restrict at_x, float *restrict part_x, int32_t *restrict at_y,
+                                    float *restrict part_y) {
     const double low_x = hull[0] - 2, high_x = hull[2] + 1, low_y = hull[1] - 2, high_y = hull[3] + 1;
     for (int x = 0; x < n; x++) {
         double px = inverse[0] * x + (inverse[1] * y + inverse[2]);

@@ -1,5 +1,7 @@
 #include "data/hsv.h"
 
+#include "base/simd.h"
+
 #include <math.h>
 #include <stddef.h>
 
@@ -18,9 +20,8 @@ void hsv_tables_init(hsv_tables *t, double rh, double rs, double rv) {
 
 /* Quotients 255*4096/v and 180*4096/(6*d) are rounded in float: right for all 255 divisors (a test walks them). A zero
  * divisor only meets a zero factor. */
-__attribute__((target_clones("avx2", "default"))) void
-hsv_from_bgr_row(const uint8_t *restrict b, const uint8_t *restrict g, const uint8_t *restrict r, int n,
-                 uint8_t *restrict h, uint8_t *restrict s, uint8_t *restrict v) {
+SIMD_CLONES void hsv_from_bgr_row(const uint8_t *restrict b, const uint8_t *restrict g, const uint8_t *restrict r,
+                                  int n, uint8_t *restrict h, uint8_t *restrict s, uint8_t *restrict v) {
     for (int i = 0; i < n; i++) {
         const int cb = b[i], cg = g[i], cr = r[i];
         const int most = cb > cg ? cb > cr ? cb : cr : cg > cr ? cg : cr;
@@ -57,9 +58,8 @@ static inline __attribute__((always_inline)) void to_bgr(const uint8_t *restrict
     }
 }
 
-__attribute__((target_clones("avx2", "default"))) static void
-row_to_bgr(const uint8_t *restrict h, const uint8_t *restrict s, const uint8_t *restrict v, int n, uint8_t *restrict b,
-           uint8_t *restrict g, uint8_t *restrict r) {
+SIMD_CLONES static void row_to_bgr(const uint8_t *restrict h, const uint8_t *restrict s, const uint8_t *restrict v,
+                                   int n, uint8_t *restrict b, uint8_t *restrict g, uint8_t *restrict r) {
     const int whole = n - n % TAIL;
     to_bgr(h, s, v, 0, whole, 0.0f, b, g, r);
     to_bgr(h, s, v, whole, n, 8388608.0f, b, g, r);

@@ -1,5 +1,7 @@
 #include "data/resize.h"
 
+#include "base/simd.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -49,8 +51,7 @@ static void columns_plain(const uint8_t *row, const tap *t, int n, int channels,
 }
 
 /* ((c0*a)>>16) + ((c1*b)>>16) + 2 >> 2: at most 255 because weights sum to 2048. */
-__attribute__((target_clones("avx2", "default"))) static void rows_plain(const int16_t *a, const int16_t *b, int c0,
-                                                                         int c1, int n, uint8_t *to) {
+SIMD_CLONES static void rows_plain(const int16_t *a, const int16_t *b, int c0, int c1, int n, uint8_t *to) {
     for (int i = 0; i < n; i++) {
         const int x = ((c0 * a[i] >> 16) + (c1 * b[i] >> 16) + 2) >> 2;
         to[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
