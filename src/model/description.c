@@ -212,7 +212,7 @@ static ol_status resolve_args(arena *a, model_desc *desc, layer_desc *layer, con
             return layer_fail(a->ctx, desc, layer, "%d channels are too many", layer->c_out);
         if (status == OL_OK) status = value_append(a, args, value_int(a, layer->c_out));
     }
-    layer->repeats = repeats;
+    layer->repeats = layer->table_repeats = repeats;
     if (kind->inner_repeats) {
         layer->repeats = 1;
         if (status == OL_OK) status = value_append(a, args, value_int(a, repeats));

@@ -17,7 +17,8 @@ typedef struct layer_desc {
     int from[LAYER_MAX_FROM]; /* as written: -1 the previous layer, else an index; resolved[] has indices (-1: the
                                  image) */
     int resolved[LAYER_MAX_FROM];
-    int repeats; /* modules in a row; inner repeats are in `args` */
+    int repeats;       /* modules in a row; inner repeats are in `args` */
+    int table_repeats; /* scaled repeats of either kind, as the layer table prints them */
     const struct module_kind *kind;
     const value *args; /* as the layer table prints them: scaled, input channels first */
     int c_out;         /* channels of the output; 0 for the head */
