@@ -189,6 +189,13 @@ OL_API ol_status ol_predict_pictures(ol_model *model, const ol_options *options,
  * until its next call. */
 OL_API ol_status ol_export(ol_model *model, const ol_options *options, const char **path);
 
+/* ---- A data set to try things with ------------------------------------------------------------------------------ */
+
+/* Draws `folder`/data.yaml with pictures and labels of coloured shapes; the same for the same seed. size_px 64..2048.
+ */
+OL_API ol_status ol_shapes_write(ol_context *context, const char *folder, int n_train, int n_val, int size_px,
+                                 uint64_t seed);
+
 #ifdef __cplusplus
 }
 #endif

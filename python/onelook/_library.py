@@ -1,8 +1,11 @@
 """The C library: where it is, its types (include/onelook.h), and its errors as exceptions."""
 
+import contextlib
 import ctypes
 import os
+import signal
 import sys
+import threading
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_void_p
 
 
@@ -182,6 +185,19 @@ class Context:
         message = lib.ol_context_message(self.handle) if self.handle else None
         text = message.decode(errors="replace") if message else lib.ol_status_name(status).decode()
         raise _EXCEPTIONS.get(status, OnelookError)(text)
+
+    @contextlib.contextmanager
+    def interruptible(self):
+        """Ctrl-C during a call of the library makes it finish its step and return. (Python runs the handler when the
+        library next calls back, which it does at every progress line.)"""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, lambda *_: lib.ol_context_interrupt(self.handle))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def __del__(self):
         if getattr(self, "handle", None):

@@ -48,7 +48,7 @@ class YOLO:
 
     def predict(self, source=None, stream=False, **arguments):
         """Results of each picture. `source`: a path, folder, glob, list file, an array (height, width, 3) uint8 in the
-        order B,G,R, or a list of arrays. `stream=True` hands out the results one by one from a generator."""
+        order B,G,R, or a list of arrays. `stream=True` gives an iterator instead of a list."""
         results = self._predict(source, arguments)
         return iter(results) if stream else results
 
@@ -74,9 +74,11 @@ class YOLO:
             pictures = (Picture * len(arrays))()
             for i, array in enumerate(arrays):
                 pictures[i] = Picture(f"image{i}.jpg".encode(), array.ctypes.data, array.shape[0], array.shape[1])
-            status = lib.ol_predict_pictures(self._handle, options.handle, pictures, len(arrays), callback, None)
-        else:
-            status = lib.ol_predict(self._handle, options.handle, callback, None)
+        with self._context.interruptible():
+            if arrays is not None:
+                status = lib.ol_predict_pictures(self._handle, options.handle, pictures, len(arrays), callback, None)
+            else:
+                status = lib.ol_predict(self._handle, options.handle, callback, None)
         if failure:
             raise failure[0]
         self._context.check(status)
@@ -85,14 +87,18 @@ class YOLO:
     def val(self, **arguments):
         options = Options(self._context, dict({"mode": "val"}, **arguments))
         metrics = MetricsStruct(struct_bytes=ctypes.sizeof(MetricsStruct))
-        self._context.check(lib.ol_val(self._handle, options.handle, ctypes.byref(metrics)))
+        with self._context.interruptible():
+            status = lib.ol_val(self._handle, options.handle, ctypes.byref(metrics))
+        self._context.check(status)
         return Metrics(metrics)
 
     def train(self, **arguments):
         """Trains; afterwards this object holds the best weights. Returns a dict of the run's figures and files."""
         options = Options(self._context, dict({"mode": "train"}, **arguments))
         r = TrainResult(struct_bytes=ctypes.sizeof(TrainResult))
-        self._context.check(lib.ol_train(self._handle, options.handle, ctypes.byref(r)))
+        with self._context.interruptible():
+            status = lib.ol_train(self._handle, options.handle, ctypes.byref(r))
+        self._context.check(status)
         return {"epochs": r.epochs, "hours": r.hours, "best": r.best.decode(), "last": r.last.decode(),
                 "save_dir": r.save_dir.decode(), "metrics/precision(B)": r.precision, "metrics/recall(B)": r.recall,
                 "metrics/mAP50(B)": r.map50, "metrics/mAP50-95(B)": r.map50_95, "fitness": r.fitness}

@@ -68,6 +68,11 @@ ol_status mode_settings(const ol_model *m, const ol_options *options, const char
     return OL_OK;
 }
 
+ol_status end_call(ol_context *ctx, ol_status status) {
+    if (status == OL_ERROR_INTERRUPTED) ctx_interrupt_clear(ctx);
+    return status;
+}
+
 int model_stride(const model *m) {
     int stride = 1;
     for (int i = 0; i < m->n_levels; i++) stride = m->strides[i] > stride ? m->strides[i] : stride;

@@ -46,6 +46,9 @@ void model_forget_runner(ol_model *m);
 /* The largest stride of a model. */
 int model_stride(const model *m);
 
+/* The end of every public call that may be interrupted. */
+ol_status end_call(ol_context *ctx, ol_status status);
+
 /* Copies as much of a filled struct as the caller's has room for. `to` starts with its struct_bytes. */
 ol_status copy_out(ol_context *ctx, void *to, const void *from, size_t from_bytes);
 

@@ -57,10 +57,10 @@ static predictor_options predictor_of(const ol_model *m, const settings *s) {
 }
 
 /* A run folder when anything is to be saved. */
-static ol_status prepare_folder(settings *s) {
+static ol_status prepare_folder(settings *s, int *n_created) {
     if (!s->save && !s->save_txt && !s->save_crop) return OL_OK;
     ol_status status = run_folder_choose(s, "predict");
-    return status == OL_OK ? folder_create(s->memory.ctx, s->save_dir) : status;
+    return status == OL_OK ? run_folder_create(s, n_created) : status;
 }
 
 static ol_status batch_of(ol_context *ctx, const settings *s, int *batch) {
@@ -82,6 +82,7 @@ ol_status ol_predict(ol_model *m, const ol_options *options, ol_result_fn result
     source_list sources = {0};
     bool have_sources = false;
     runner *r = NULL;
+    int n_created = 0;
     delivery d = {.ctx = ctx, .settings = &s, .result = result, .user = user};
     predict_options o = {.on_result = deliver, .user = &d, .quiet = !s.verbose, .save_pictures = s.save};
     if (s.source == NULL) {
@@ -96,17 +97,18 @@ ol_status ol_predict(ol_model *m, const ol_options *options, ol_result_fn result
     if (status != OL_OK) goto fail;
     have_sources = true;
     status = model_runner(m, &s, &r);
-    if (status == OL_OK) status = prepare_folder(&s);
+    if (status == OL_OK) status = prepare_folder(&s, &n_created);
     if (status != OL_OK) goto fail;
     o.model = predictor_of(m, &s);
     o.save_dir = s.save_dir;
     if (s.verbose) ctx_log(ctx, OL_LOG_INFO, "%s", "");
     status = predict_run(ctx, r, &sources, &o, NULL);
 fail:
+    if (status != OL_OK) run_folder_abandon(&s, n_created);
     mem_free(ctx, d.boxes);
     if (have_sources) source_list_deinit(&sources);
     settings_deinit(&s);
-    return status;
+    return end_call(ctx, status);
 }
 
 static ol_status check_pictures(ol_context *ctx, const ol_model *m, const ol_picture *pictures, size_t n) {
@@ -159,6 +161,7 @@ ol_status ol_predict_pictures(ol_model *m, const ol_options *options, const ol_p
     arena scratch;
     arena_init(&scratch, ctx, 0);
     runner *r = NULL;
+    int n_created = 0;
     predictor *p = NULL;
     result_saver saver = {0};
     bool saves = false;
@@ -167,7 +170,7 @@ ol_status ol_predict_pictures(ol_model *m, const ol_options *options, const ol_p
     status = check_pictures(ctx, m, pictures, n_pictures);
     if (status == OL_OK) status = batch_of(ctx, &s, &batch);
     if (status == OL_OK) status = model_runner(m, &s, &r);
-    if (status == OL_OK) status = prepare_folder(&s);
+    if (status == OL_OK) status = prepare_folder(&s, &n_created);
     if (status != OL_OK) goto fail;
     const predictor_options o = predictor_of(m, &s);
     status = predictor_create(ctx, r, &o, &p);
@@ -184,10 +187,11 @@ ol_status ol_predict_pictures(ol_model *m, const ol_options *options, const ol_p
                                    saves ? &saver : NULL, &d);
     }
 fail:
+    if (status != OL_OK) run_folder_abandon(&s, n_created);
     if (saves) result_saver_deinit(&saver);
     predictor_destroy(p);
     mem_free(ctx, d.boxes);
     arena_deinit(&scratch);
     settings_deinit(&s);
-    return status;
+    return end_call(ctx, status);
 }

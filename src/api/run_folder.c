@@ -4,6 +4,7 @@
 #include "base/file.h"
 
 #include <string.h>
+#include <unistd.h>
 
 ol_status run_folder_choose(settings *s, const char *name) {
     arena a;
@@ -23,4 +24,30 @@ ol_status run_folder_choose(settings *s, const char *name) {
     }
     arena_deinit(&a);
     return status;
+}
+
+ol_status run_folder_create(const settings *s, int *n_created) {
+    arena a;
+    arena_init(&a, s->memory.ctx, 0);
+    int n = 0;
+    for (const char *at = s->save_dir; at != NULL && !file_exists(at) && strcmp(at, "/") != 0 && strcmp(at, ".") != 0;
+         n++)
+        at = path_parent(&a, at);
+    arena_deinit(&a);
+    ol_status status = folder_create(s->memory.ctx, s->save_dir);
+    *n_created = n;
+    return status;
+}
+
+void run_folder_abandon(const settings *s, int n_created) {
+    arena a;
+    arena_init(&a, s->memory.ctx, 0);
+    static const char *const inner[] = {"labels", "crops", "weights"};
+    for (size_t i = 0; n_created > 0 && i < sizeof inner / sizeof *inner; i++) {
+        const char *path = path_join(&a, s->save_dir, inner[i]);
+        if (path != NULL) rmdir(path);
+    }
+    const char *at = s->save_dir;
+    for (int i = 0; i < n_created && at != NULL && rmdir(at) == 0; i++) at = path_parent(&a, at);
+    arena_deinit(&a);
 }

@@ -8,4 +8,9 @@
  * s->save_dir. Nothing is created. `name` when the argument is not set. */
 ol_status run_folder_choose(settings *s, const char *name);
 
+/* Creates s->save_dir and its parents. *n_created is how many folders of the path were new. */
+ol_status run_folder_create(const settings *s, int *n_created);
+/* After a failure: removes those of the new folders that are still empty. */
+void run_folder_abandon(const settings *s, int n_created);
+
 #endif

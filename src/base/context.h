@@ -21,6 +21,8 @@ void ctx_message(ol_context *ctx, char *buffer, size_t buffer_bytes);
 void ctx_log(ol_context *ctx, ol_log_level level, const char *format, ...) CTX_PRINTF(3, 4);
 
 bool ctx_interrupted(const ol_context *ctx);
+/* Once a call has ended with OL_ERROR_INTERRUPTED: the next one starts afresh. */
+void ctx_interrupt_clear(ol_context *ctx);
 int ctx_threads(const ol_context *ctx);
 
 /* Memory. `count * size` is checked for overflow. On failure the message is set and NULL returned; zero bytes give a

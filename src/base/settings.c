@@ -213,14 +213,21 @@ static bool name_is_known(const char *name) {
     return setting_find(name, &id);
 }
 
+/* Names of files and folders keep the way they were typed: 007, 1e3, and the camera 0. */
+static bool is_file_or_folder(const char *name) {
+    static const char *const names[] = {"name", "project", "source", "model", "data", "cfg", "distill_model"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    return false;
+}
+
 ol_status settings_set_text(settings *s, const char *name, const char *typed) {
     if (!name_is_known(name)) return settings_fail_unknown(s->memory.ctx, name);
     if (*typed == '\0')
         return ctx_fail(s->memory.ctx, OL_ERROR_ARGUMENT,
                         "'%s=' has no value; give one as in '%s=…' or leave the argument out", name, name);
-    /* Run folders keep names such as 007 and 1e3 as they were typed. */
-    const bool stays_text =
-        (strcmp(name, "name") == 0 || strcmp(name, "project") == 0) && strcasecmp(typed, "none") != 0;
+    const bool is_none = strcasecmp(typed, "none") == 0, stays_text = !is_none && is_file_or_folder(name);
     const value *v = NULL;
     ol_status status = OL_OK;
     if (stays_text)

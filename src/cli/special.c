@@ -74,6 +74,47 @@ static int run_settings(program *p) {
     return 0;
 }
 
+/* A whole number of the command's pairs, or `fallback`; false with an error when it is something else. */
+static bool number_of(program *p, const char *name, long fallback, long low, long high, long *out) {
+    const char *typed = command_value(&p->command, name);
+    char *end = NULL;
+    *out = typed != NULL ? strtol(typed, &end, 10) : fallback;
+    if (typed == NULL || (end != typed && *end == '\0' && *out >= low && *out <= high)) return true;
+    terminal_logf(&p->terminal, OL_LOG_ERROR, "'%s=%.100s' must be a whole number from %ld to %ld", name, typed, low,
+                  high);
+    return false;
+}
+
+static int run_shapes(program *p) {
+    static const char *const names[] = {"dir", "n_train", "n_val", "size", "seed"};
+    for (size_t i = 0; i < p->command.n_pairs; i++) {
+        size_t known = 0;
+        while (known < 5 && strcmp(names[known], p->command.pairs[i].key) != 0) known++;
+        if (known < 5) continue;
+        terminal_logf(&p->terminal, OL_LOG_ERROR,
+                      "'%.100s' is not an argument of 'yolo shapes'; there are dir, n_train, n_val, size and seed",
+                      p->command.pairs[i].key);
+        return 1;
+    }
+    const char *folder = command_value(&p->command, "dir");
+    if (folder == NULL || *folder == '\0') {
+        terminal_log(&p->terminal, OL_LOG_ERROR,
+                     "'yolo shapes' needs a folder to write to, i.e. 'yolo shapes dir=datasets/shapes'");
+        return 1;
+    }
+    long n_train, n_val, size, seed;
+    if (!number_of(p, "n_train", 64, 1, 100000, &n_train) || !number_of(p, "n_val", 16, 1, 100000, &n_val) ||
+        !number_of(p, "size", 192, 64, 2048, &size) || !number_of(p, "seed", 0, 0, 2147483647, &seed))
+        return 1;
+    const ol_status status = ol_shapes_write(p->context, folder, (int)n_train, (int)n_val, (int)size, (uint64_t)seed);
+    if (command_report(p, status) != OL_OK) return 1;
+    terminal_print(&p->terminal,
+                   "%ld train and %ld val pictures of coloured shapes are in %s; train on them with: yolo detect train "
+                   "data=%s/data.yaml model=yolo26n.yaml\n",
+                   n_train, n_val, folder, folder);
+    return 0;
+}
+
 static int run_not_ours(program *p) {
     terminal_logf(&p->terminal, OL_LOG_ERROR,
                   "'%s' is not part of Onelook: it has no accounts and sends nothing; 'yolo help' shows what there is",
@@ -84,9 +125,9 @@ static int run_not_ours(program *p) {
 static const struct special_row {
     const char *word;
     int (*run)(program *p);
-} rows[] = {{"help", run_help},      {"version", run_version},   {"checks", run_checks},
-            {"cfg", run_cfg},        {"copy-cfg", run_copy_cfg}, {"settings", run_settings},
-            {"login", run_not_ours}, {"logout", run_not_ours},   {"solutions", run_not_ours}};
+} rows[] = {{"help", run_help},         {"version", run_version},   {"checks", run_checks}, {"cfg", run_cfg},
+            {"copy-cfg", run_copy_cfg}, {"settings", run_settings}, {"shapes", run_shapes}, {"login", run_not_ours},
+            {"logout", run_not_ours},   {"solutions", run_not_ours}};
 
 int command_run_special(program *p) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

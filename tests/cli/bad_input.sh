@@ -100,7 +100,7 @@ bad "moving.gif" predict $model source=moving.gif
 echo "nowhere.jpg" > list.txt
 bad "nowhere.jpg" predict $model source=list.txt
 bad "https://" predict $model source=https://example.com/a.jpg
-bad "'0'" predict $model source=0
+bad "camera" predict $model source=0
 printf '\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\0\0\0' > huge.png
 bad "huge.png" predict $model source=huge.png
 
@@ -126,14 +126,14 @@ yaml bad.yaml <<< "nc: 3"
 bad "bad.yaml" predict model=bad.yaml source="$picture"
 yaml bad.yaml <<< "[1, 2"
 bad "bad.yaml" predict model=bad.yaml source="$picture"
-yaml bad.yaml <<< $'nc: 3\nbackbone:\n  - [-1, 1, Teleport, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
+yaml bad.yaml <<< $'nc: 3\nreg_max: 1\nend2end: True\nbackbone:\n  - [-1, 1, Teleport, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
 bad "Teleport" predict model=bad.yaml source="$picture"
-yaml bad.yaml <<< $'nc: 3\nbackbone:\n  - [7, 1, Conv, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
-bad "bad.yaml:3" predict model=bad.yaml source="$picture"
-yaml bad.yaml <<< $'nc: -3\nbackbone:\n  - [-1, 1, Conv, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
+yaml bad.yaml <<< $'nc: 3\nreg_max: 1\nend2end: True\nbackbone:\n  - [7, 1, Conv, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
+bad "bad.yaml:5" predict model=bad.yaml source="$picture"
+yaml bad.yaml <<< $'nc: -3\nreg_max: 1\nend2end: True\nbackbone:\n  - [-1, 1, Conv, [64, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
 bad "nc" predict model=bad.yaml source="$picture"
-yaml bad.yaml <<< $'nc: 3\nbackbone:\n  - [-1, 1, Conv, [99999999999, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
-bad "bad.yaml:3" predict model=bad.yaml source="$picture"
+yaml bad.yaml <<< $'nc: 3\nreg_max: 1\nend2end: True\nbackbone:\n  - [-1, 1, Conv, [99999999999, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
+bad "bad.yaml:5" predict model=bad.yaml source="$picture"
 
 #MORE
 
