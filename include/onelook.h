@@ -183,6 +183,47 @@ typedef struct ol_picture {
 OL_API ol_status ol_predict_pictures(ol_model *model, const ol_options *options, const ol_picture *pictures,
                                      size_t n_pictures, ol_result_fn result, void *user);
 
+/* ---- Validate --------------------------------------------------------------------------------------------------- */
+
+typedef struct ol_class_metrics {
+    int class_id;
+    const char *name;
+    int64_t n_images, n_instances;             /* pictures with the class, its labels */
+    double precision, recall, map50, map50_95; /* 0..1 */
+} ol_class_metrics;
+
+typedef struct ol_metrics {
+    size_t struct_bytes;
+    double precision, recall, map50, map75, map50_95,
+        fitness; /* means over the labelled classes, 0..1; NAN: no labels */
+    int64_t n_images, n_instances;
+    const ol_class_metrics *classes; /* n_classes: the labelled ones, by id */
+    size_t n_classes;
+    double preprocess_ms, inference_ms, loss_ms, postprocess_ms; /* a picture */
+    const char *save_dir;                                        /* run folder */
+} ol_metrics;
+
+/* Validates on the split of the argument `data` (by default the data set the model was trained on). The texts and
+ * arrays of `metrics` (may be NULL) belong to the model until its next call. */
+OL_API ol_status ol_val(ol_model *model, const ol_options *options, ol_metrics *metrics);
+
+/* ---- Train ------------------------------------------------------------------------------------------------------ */
+
+typedef struct ol_train_result {
+    size_t struct_bytes;
+    int epochs;       /* completed in this run folder */
+    double hours;     /* of this call */
+    const char *best; /* weights of the best epoch; "" when nothing was saved */
+    const char *last; /* of the last one */
+    const char *save_dir;
+    double precision, recall, map50, map50_95, fitness; /* of the best weights */
+} ol_train_result;
+
+/* Trains from `model`, which is a start (weights are transferred to the classes of `data`), an architecture, or with
+ * `resume` an interrupted run's last.pt. Afterwards the handle holds the best weights. Interrupting leaves a last.pt
+ * that resumes. OL_ERROR_NUMERIC when a loss is not finite. Texts belong to the model until its next call. */
+OL_API ol_status ol_train(ol_model *model, const ol_options *options, ol_train_result *result);
+
 /* ---- Export ----------------------------------------------------------------------------------------------------- */
 
 /* Writes the model in the argument `format` ("onnx", "safetensors", "pt") beside its file. *path belongs to the model

@@ -9,3 +9,19 @@ endforeach()
 
 add_test(NAME cli_bad_input COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/bad_input.sh $<TARGET_FILE:yolo>)
 set_tests_properties(cli_bad_input PROPERTIES TIMEOUT 900)
+
+# The example programs, built as a user would: against the header and the shared library alone.
+foreach(example train val predict)
+  add_executable(example_${example} ${CMAKE_SOURCE_DIR}/examples/${example}.c)
+  target_include_directories(example_${example} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(example_${example} PRIVATE onelook onelook_warnings)
+  set_target_properties(example_${example} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+endforeach()
+add_test(NAME cli_examples COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/examples.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/examples
+  ${CMAKE_SOURCE_DIR}/examples)
+set_tests_properties(cli_examples PROPERTIES TIMEOUT 900)
+
+# ONELOOK_PYTHON names another interpreter with numpy.
+add_test(NAME python_layer COMMAND ${CMAKE_SOURCE_DIR}/tests/python/run.sh ${CMAKE_SOURCE_DIR}/tests/python/test_onelook.py)
+set_tests_properties(python_layer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
+  ENVIRONMENT "ONELOOK_LIBRARY=$<TARGET_FILE:onelook>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1")

@@ -39,12 +39,12 @@ static ol_status find_file(arena *a, const char *asked, const char **found) {
     const char *candidates[] = {name, elsewhere};
     for (size_t i = 0; i < 2; i++) {
         if (!file_exists(candidates[i])) continue;
-        *found = candidates[i];
-        return OL_OK;
+        *found = arena_strdup(a, candidates[i]);
+        return *found != NULL ? OL_OK : OL_ERROR_MEMORY;
     }
     if (is_embedded_yaml(name)) {
-        *found = name;
-        return OL_OK;
+        *found = arena_strdup(a, name);
+        return *found != NULL ? OL_OK : OL_ERROR_MEMORY;
     }
     const bool yaml = strcmp(path_suffix(name), ".yaml") == 0 || strcmp(path_suffix(name), ".yml") == 0;
     if (yaml)

@@ -11,7 +11,7 @@ bool ol_argument_at(size_t index, ol_argument *argument) {
                               .words = info->words,
                               .group = setting_group_name(info->group),
                               .about = info->doc,
-                              .is_flag = setting_is_bool((setting_id)index)};
+                              .is_flag = setting_is_flag((setting_id)index)};
     return true;
 }
 

@@ -41,8 +41,10 @@ bool setting_find(const char *name, setting_id *id) {
     return false;
 }
 
-bool setting_is_bool(setting_id id) {
-    return setting_infos[id].kind == SETTING_BOOL || setting_infos[id].kind == SETTING_TRISTATE;
+bool setting_is_flag(setting_id id) {
+    const setting_info *info = &setting_infos[id];
+    return info->kind == SETTING_TRISTATE || strcmp(info->default_text, "True") == 0 ||
+           strcmp(info->default_text, "False") == 0;
 }
 
 const char *setting_group_name(setting_group group) {

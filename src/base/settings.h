@@ -97,7 +97,7 @@ typedef struct setting_info {
 
 extern const setting_info setting_infos[SETTING_COUNT];
 bool setting_find(const char *name, setting_id *id);
-bool setting_is_bool(setting_id id); /* may be given without "=": a plain bool, or one of three states */
+bool setting_is_flag(setting_id id); /* may be given without "=": True */
 const char *setting_group_name(setting_group group);
 /* "int >= 1", "0 to 1", "True or False" …: for help pages. */
 const char *setting_kind_text(setting_kind kind);

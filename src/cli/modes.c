@@ -42,6 +42,14 @@ static ol_status run_predict(program *p, ol_model *model, ol_options *options) {
     return status == OL_OK ? OL_OK : command_report(p, status);
 }
 
+static ol_status run_val(program *p, ol_model *model, ol_options *options) {
+    return command_report(p, ol_val(model, options, NULL));
+}
+
+static ol_status run_train(program *p, ol_model *model, ol_options *options) {
+    return command_report(p, ol_train(model, options, NULL));
+}
+
 static ol_status run_export(program *p, ol_model *model, ol_options *options) {
     if (!ol_options_is_set(options, "format"))
         terminal_log(&p->terminal, OL_LOG_WARNING, "'format' is missing, using 'format=onnx'");
@@ -54,7 +62,7 @@ static ol_status run_export(program *p, ol_model *model, ol_options *options) {
 static const struct mode_row {
     const char *mode;
     ol_status (*run)(program *p, ol_model *model, ol_options *options); /* reports its errors itself */
-} modes[] = {{"predict", run_predict}, {"export", run_export}};
+} modes[] = {{"train", run_train}, {"val", run_val}, {"predict", run_predict}, {"export", run_export}};
 
 /* What to load: the argument, else the checkpoint to resume, else the field's default. */
 static const char *model_of(program *p, ol_options *options) {

@@ -29,8 +29,10 @@ static FILE *stream_of(const terminal *t, ol_log_level level) {
 
 void terminal_flush(terminal *t) {
     FILE *out = stream_of(t, OL_LOG_PROGRESS);
-    if (t->line_open) fputc('\n', out);
-    if (t->progress[0] != '\0') fprintf(out, "%s\n", t->progress);
+    if (t->line_open)
+        fputc('\n', out);
+    else if (t->progress[0] != '\0')
+        fprintf(out, "%s\n", t->progress);
     t->line_open = false;
     t->progress[0] = '\0';
     fflush(out);
@@ -39,13 +41,11 @@ void terminal_flush(terminal *t) {
 /* On a terminal each line replaces the one before; elsewhere only the last one of a row of them is worth a line. */
 static void show_progress(terminal *t, const char *line) {
     FILE *out = stream_of(t, OL_LOG_PROGRESS);
-    if (t->is_terminal) {
-        fprintf(out, "\r\033[K%s", line);
-        fflush(out);
-        t->line_open = true;
-    } else {
-        snprintf(t->progress, sizeof t->progress, "%s", line);
-    }
+    snprintf(t->progress, sizeof t->progress, "%s", line);
+    if (!t->is_terminal) return;
+    fprintf(out, "\r\033[K%s", line);
+    fflush(out);
+    t->line_open = true;
 }
 
 void terminal_log(void *user, ol_log_level level, const char *line) {
@@ -59,6 +59,11 @@ void terminal_log(void *user, ol_log_level level, const char *line) {
     if (level == OL_LOG_PROGRESS) {
         show_progress(t, line);
         return;
+    }
+    if (t->progress[0] != '\0' &&
+        strcmp(t->progress, line) == 0) { /* the finished line comes again as an ordinary one */
+        terminal_flush(t);
+        if (level == OL_LOG_INFO) return;
     }
     terminal_flush(t);
     FILE *out = stream_of(t, level);

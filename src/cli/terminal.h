@@ -9,8 +9,8 @@ typedef struct terminal {
     bool is_terminal;    /* stdout is one: colours and rewritten lines */
     bool quiet;          /* YOLO_VERBOSE=false: errors only */
     bool to_stderr;      /* stdout is kept for data (--json) */
-    bool line_open;      /* a progress line stands without its newline */
-    char progress[4096]; /* the latest progress line while stdout is not a terminal */
+    bool line_open;      /* the progress line stands on the terminal without its newline */
+    char progress[4096]; /* the latest progress line, "" when it was followed by another line */
 } terminal;
 
 void terminal_init(terminal *t);

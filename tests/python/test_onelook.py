@@ -1,0 +1,82 @@
+"""The Python layer on a drawn data set. Exit code 77: numpy is missing."""
+
+import os
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: numpy is not installed")
+    sys.exit(77)
+
+import onelook
+from onelook import YOLO, OnelookError
+
+
+def raises(kind, text, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        assert text in str(error), str(error)
+        return
+    raise AssertionError(f"no {kind.__name__} with {text!r}")
+
+
+def boxes_have_all_forms():
+    boxes = onelook.Boxes([[10, 20, 30, 60, 0.5, 2]], (100, 200))
+    assert boxes.xywh.tolist() == [[20, 40, 20, 40]]
+    assert np.allclose(boxes.xyxyn, [[0.05, 0.2, 0.15, 0.6]]) and np.allclose(boxes.xywhn, [[0.1, 0.4, 0.1, 0.4]])
+    assert boxes.conf.tolist() == [0.5] and boxes.cls.tolist() == [2] and len(boxes) == 1 and boxes.shape == (1, 6)
+    assert len(onelook.Boxes(np.zeros((0, 6)), (1, 1))) == 0
+
+
+def errors_are_exceptions():
+    raises(OnelookError, "does not exist", YOLO, "absent.pt", verbose=False)
+    raises(FileNotFoundError, "does not exist", YOLO, "absent.pt", verbose=False)
+    model = YOLO("yolo26n.yaml", verbose=False)
+    raises(ValueError, "between 0.0 and 1.0", model.predict, "x.jpg", conf=2)
+    raises(ValueError, "Similar arguments", model.predict, "x.jpg", imgs=2)
+    raises(FileNotFoundError, "x.jpg", model.predict, "x.jpg")
+    raises(ValueError, "uint8", model.predict, np.zeros((4, 4, 3)))
+    raises(TypeError, "numpy arrays", model.predict, ["a.jpg", "b.jpg"])
+
+
+def a_model_goes_through_all_modes():
+    from onelook._library import Context, lib
+    context = Context(False)
+    context.check(lib.ol_shapes_write(context.handle, b"shapes", 8, 4, 64, 0))
+    model = YOLO("yolo26n.yaml", verbose=False)
+    assert model.task == "detect" and len(model.names) == 80 and model.n_parameters > 2_000_000
+
+    run = model.train(data="shapes/data.yaml", epochs=1, imgsz=64, batch=4, plots=False, verbose=False, name="run")
+    assert run["epochs"] == 1 and os.path.exists(run["best"]) and model.names[0] == "circle", run
+
+    metrics = model.val(data="shapes/data.yaml", imgsz=64, plots=False, verbose=False)
+    assert 0 <= metrics.box.map50 <= 1 and metrics.n_images == 4 and set(metrics.speed) >= {"inference"}
+    assert metrics.results_dict["metrics/mAP50(B)"] == metrics.box.map50
+
+    results = model("shapes/images/val", imgsz=64, conf=0.001, verbose=False)
+    assert len(results) == 4 and all(r.boxes.data.shape[1] == 6 for r in results)
+    r = results[0]
+    assert r.orig_img.shape == (*r.orig_shape, 3) and r.names[0] == "circle" and r.speed["inference"] > 0
+    assert r.save_dir is None and os.path.isabs(r.path)
+
+    array = model.predict(r.orig_img, imgsz=64, conf=0.001, verbose=False)[0]
+    assert np.array_equal(array.boxes.data, r.boxes.data), "a picture gives the same boxes from memory and from its file"
+    many = model.predict([r.orig_img, r.orig_img[:40]], imgsz=64, conf=0.001, batch=2, verbose=False)
+    assert len(many) == 2 and many[1].orig_shape == (40, r.orig_shape[1])
+
+    path = model.export(format="onnx", imgsz=64, verbose=False)
+    assert path.endswith("best.onnx") and os.path.getsize(path) > 1_000_000
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("ONELOOK_CONFIG_DIR", tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["XDG_CACHE_HOME"] = folder
+        boxes_have_all_forms()
+        errors_are_exceptions()
+        a_model_goes_through_all_modes()
+    print("the Python layer: fine, version", onelook.version())
