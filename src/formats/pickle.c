@@ -501,7 +501,9 @@ ol_status pickle_parse(arena *a, const char *name, const void *bytes, size_t n_b
     pickle_node *result = NULL;
     m->none = node_new(m, PICKLE_NONE);
     for (int i = 0; i < 2; i++) m->booleans[i] = node_new(m, PICKLE_BOOL);
-    if (m->none == NULL || m->booleans[0] == NULL || m->booleans[1] == NULL)
+    m->stack = mem_alloc(a->ctx, 64, sizeof *m->stack);
+    m->capacity = m->stack != NULL ? 64 : 0;
+    if (m->none == NULL || m->booleans[0] == NULL || m->booleans[1] == NULL || m->stack == NULL)
         status = OL_ERROR_MEMORY;
     else
         m->booleans[1]->as.boolean = true;
