@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "formats/onnx_export.h"
+#include "formats/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,7 +85,9 @@ static ol_status kept_arguments(arena *a, const value *stored, const value **out
     return status;
 }
 
-static ol_status write_checkpoint(exporting *e) {
+typedef ol_status (*weights_writer)(ol_context *ctx, const char *path, const checkpoint *c, const model *m, bool half);
+
+static ol_status write_weights(exporting *e, weights_writer write) {
     const ol_model *m = e->handle;
     checkpoint c;
     checkpoint_init(&c, m->ctx);
@@ -92,16 +95,24 @@ static ol_status write_checkpoint(exporting *e) {
     ol_status status = kept_arguments(&c.arena, m->stored.train_args, &c.train_args);
     if (status == OL_OK) status = tensor_list_copy(&c.weights, &m->model->state);
     const bool half = is_half(e->s) || e->s->quantize->kind == VALUE_NULL;
-    if (status == OL_OK) status = checkpoint_write(m->ctx, e->path, &c, m->model, half);
+    if (status == OL_OK) status = write(m->ctx, e->path, &c, m->model, half);
     checkpoint_deinit(&c);
     return status;
 }
 
+static ol_status write_checkpoint(exporting *e) {
+    return write_weights(e, checkpoint_write);
+}
+static ol_status write_safetensors(exporting *e) {
+    return write_weights(e, safetensors_write);
+}
+
 static const struct format {
-    const char *name, *suffix;
-    bool half; /* quantize=16 is possible */
+    const char *name, *suffix, *title;
     ol_status (*write)(exporting *e);
-} formats[] = {{"onnx", ".onnx", true, write_onnx}, {"pt", ".pt", true, write_checkpoint}};
+} formats[] = {{"onnx", ".onnx", "ONNX", write_onnx},
+               {"safetensors", ".safetensors", "Safetensors", write_safetensors},
+               {"pt", ".pt", "PyTorch", write_checkpoint}};
 #define N_FORMATS (sizeof formats / sizeof *formats)
 
 /* Formats of the field that are not written here. */
@@ -122,11 +133,12 @@ static ol_status find_format(ol_context *ctx, const char *asked, const struct fo
     for (size_t i = 0; i < sizeof other_formats / sizeof *other_formats; i++) {
         if (strcasecmp(other_formats[i], asked) == 0)
             return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
-                            "'format=%.60s' is not supported yet; valid formats are 'onnx' and 'pt'", asked);
+                            "'format=%.60s' is not supported yet; valid formats are 'onnx', 'safetensors' and 'pt'",
+                            asked);
     }
     if (best == NULL)
-        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "Invalid export format='%.60s'. Valid formats are 'onnx' and 'pt'.",
-                        asked);
+        return ctx_fail(ctx, OL_ERROR_ARGUMENT,
+                        "Invalid export format='%.60s'. Valid formats are 'onnx', 'safetensors' and 'pt'.", asked);
     if (strcasecmp(best->name, asked) != 0)
         ctx_log(ctx, OL_LOG_WARNING, "Invalid export format='%.60s', updating to format='%s'", asked, best->name);
     *out = best;
@@ -150,7 +162,7 @@ static ol_status check_arguments(ol_context *ctx, const settings *s, const struc
             return ctx_fail(ctx, OL_ERROR_ARGUMENT, "argument '%s' is not supported for format='%s'; leave it out",
                             setting_infos[rows[i].id].name, f->name);
     }
-    if (!is_full(s) && !(f->half && is_half(s)))
+    if (!is_full(s) && !is_half(s))
         return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "argument 'quantize' takes 16 or 32 for format='%s' in this version",
                         f->name);
     if (s->batch < 1.0 || s->batch > 65536.0)
@@ -195,7 +207,8 @@ static void log_start(const exporting *e, const struct format *f) {
 /* <stem><suffix> beside the model's file; never the file itself. */
 static ol_status target_path(ol_model *m, const char *suffix, const char **out) {
     const char *path = path_with_suffix(&m->results, m->path, suffix);
-    if (path != NULL && strcmp(path, m->path) == 0) path = path_with_suffix(&m->results, m->path, "-exported.pt");
+    if (path != NULL && strcmp(path, m->path) == 0)
+        path = arena_printf(&m->results, "%.*s-exported%s", (int)(path_suffix(m->path) - m->path), m->path, suffix);
     if (path == NULL) return OL_ERROR_MEMORY;
     *out = path;
     return OL_OK;
@@ -231,8 +244,8 @@ ol_status ol_export(ol_model *m, const ol_options *options, const char **path) {
         status = OL_ERROR_MEMORY;
         goto fail;
     }
-    ctx_log(ctx, OL_LOG_INFO, "%s: export success ✅ %.1fs, saved as '%s' (%.1f MB)",
-            f->write == write_onnx ? "ONNX" : "PyTorch", progress_clock() - started, e.path, megabytes(e.path));
+    ctx_log(ctx, OL_LOG_INFO, "%s: export success ✅ %.1fs, saved as '%s' (%.1f MB)", f->title,
+            progress_clock() - started, e.path, megabytes(e.path));
     if (s.verbose) ctx_log(ctx, OL_LOG_INFO, "Results saved to %s", folder);
     if (path != NULL) *path = e.path;
 fail:

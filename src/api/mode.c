@@ -2,6 +2,7 @@
 #include "api/device_choice.h"
 #include "api/model.h"
 #include "api/system.h"
+#include "model/summary.h"
 
 #include <string.h>
 
@@ -104,6 +105,8 @@ ol_status model_runner(ol_model *m, const settings *s, runner **out) {
     if (s->verbose && !m->announced) {
         m->announced = true;
         log_device_line(m->ctx);
+        status = model_log_summary(m->model, true, branch);
+        if (status != OL_OK) return status;
     }
     if (m->runner != NULL && m->runner_branch != branch) model_forget_runner(m);
     if (m->runner == NULL) {

@@ -2,6 +2,7 @@
 
 #include "api/preferences.h"
 #include "base/file.h"
+#include "formats/safetensors.h"
 
 #include <string.h>
 #include <strings.h>
@@ -69,10 +70,8 @@ static ol_status load_yaml(ol_model *m) {
 static ol_status load_weights(ol_model *m) {
     ol_context *ctx = m->ctx;
     const bool safetensors = strcasecmp(path_suffix(m->path), ".safetensors") == 0;
-    if (safetensors)
-        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "%s: safetensors files cannot be read yet; give the .pt file",
-                        m->path);
-    ol_status status = checkpoint_read(ctx, m->path, &m->stored);
+    ol_status status =
+        safetensors ? safetensors_read(ctx, m->path, &m->stored) : checkpoint_read(ctx, m->path, &m->stored);
     if (status != OL_OK) return status;
     m->has_checkpoint = true;
     const checkpoint *c = &m->stored;

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "draw/history.h"
 #include "draw/labels_plot.h"
+#include "model/summary.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -326,7 +327,10 @@ static ol_status conclude(training *t, ol_train_result *filled) {
     if (status != OL_OK) return status;
     ctx_log(t->ctx, OL_LOG_INFO, "%s", "");
     ctx_log(t->ctx, OL_LOG_INFO, "Validating %s...", kept);
-    if (t->s.verbose) log_device_line(t->ctx);
+    if (t->s.verbose) {
+        log_device_line(t->ctx);
+        status = model_log_summary(m->model, true, t->s.nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY);
+    }
     val_report report = {0};
     if (status == OL_OK) status = make_runner(t, m->model, false);
     if (status == OL_OK) status = validate(t, NULL, &report);
@@ -337,6 +341,7 @@ static ol_status conclude(training *t, ol_train_result *filled) {
     filled->map50_95 = report.box.map;
     filled->fitness = val_fitness(&report);
     val_report_deinit(&report);
+    if (!t->s.plots && !t->s.save_json) ctx_log(t->ctx, OL_LOG_INFO, "Results saved to %s", t->s.save_dir);
     runner_destroy(t->runner); /* it borrows the handle's model */
     t->runner = NULL;
     return OL_OK;
@@ -352,6 +357,8 @@ static ol_status prepare(training *t, const ol_options *options) {
     log_arguments(t->ctx, &t->s);
     status = make_model(t);
     if (status == OL_OK) status = model_freeze(t->model, t->s.freeze->kind == VALUE_NULL ? NULL : t->s.freeze);
+    if (status == OL_OK && t->s.verbose) status = model_log_layers(t->model);
+    if (status == OL_OK) status = model_log_summary(t->model, false, MODEL_BOTH);
     if (status == OL_OK) status = make_loaders(t);
     if (status == OL_OK) status = write_arguments(t); /* the first thing on disk: all that can be refused was */
     if (status == OL_OK) status = plot_labels(t);

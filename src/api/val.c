@@ -161,7 +161,7 @@ ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out
         if (status == OL_OK) status = copy_out(ctx, metrics_out, &filled, sizeof filled);
     }
 fail:
-    if (status != OL_OK) run_folder_abandon(&s, n_created);
+    run_folder_abandon(&s, n_created); /* also when nothing was to be written */
     if (have_report) val_report_deinit(&report);
     split_close(&v);
     settings_deinit(&s);

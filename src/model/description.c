@@ -346,7 +346,10 @@ static ol_status keep_yaml(arena *a, const value *root, model_desc *desc) {
     const char letter[2] = {desc->scale, '\0'};
     if (status == OL_OK) status = value_set(a, kept, "nc", value_int(a, desc->nc));
     if (status == OL_OK) status = value_set(a, kept, "scale", value_string(a, letter));
-    if (status == OL_OK) status = value_set(a, kept, "yaml_file", value_string(a, path_name(desc->source)));
+    const value *file = value_get(root, "yaml_file"); /* a stored description knows the yaml that it came from */
+    const bool known = file != NULL && file->kind == VALUE_STRING;
+    const char *name = path_name(known ? file->as.string : desc->source);
+    if (status == OL_OK) status = value_set(a, kept, "yaml_file", value_string(a, name));
     if (status == OL_OK) status = value_set(a, kept, "channels", value_int(a, desc->channels));
     desc->yaml = kept;
     return status;
