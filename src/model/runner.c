@@ -25,9 +25,8 @@ struct runner {
     const model *m;
     runner_options options;
     int branch, loss_branch; /* 0 one-to-many, 1 one-to-one */
-    tensor_list folded;
+    tensor_list slots;       /* byte offset in `weights` of every folded tensor, by name: i64 scalars */
     device_buffer *weights;
-    size_t *offsets; /* of each folded tensor in `weights` */
     cached_plan *plans;
     int n_plans;
     uint64_t clock;
@@ -39,31 +38,47 @@ static void cached_plan_deinit(cached_plan *c) {
     graph_destroy(c->g);
 }
 
-/* What model_fold made goes to the device, each tensor on a cache line of its own. */
-static ol_status upload(runner *r) {
-    for (size_t i = 0; i < r->folded.count; i++) {
-        const tensor *t = &r->folded.items[i].t;
-        const size_t bytes = (size_t)shape_elements(&t->shape) * sizeof(float);
-        const ol_status status = device_buffer_write(r->weights, r->offsets[i], t->data, bytes);
+static int64_t slot_offset(const tensor_list *slots, const char *name) {
+    const tensor *slot = tensor_list_find(slots, name);
+    return slot != NULL ? *(const int64_t *)slot->data : -1;
+}
+
+static size_t weight_bytes(const tensor *t) {
+    return (size_t)shape_elements(&t->shape) * sizeof(float);
+}
+
+/* Gives every folded tensor its place, each on a cache line of its own. */
+static ol_status slots_assign(runner *r, const tensor_list *folded, size_t *total) {
+    *total = 0;
+    for (size_t i = 0; i < folded->count; i++) {
+        tensor *slot;
+        const ol_status status =
+            tensor_list_add(&r->slots, folded->items[i].name, DTYPE_I64, (shape){.rank = 0}, &slot);
         if (status != OL_OK) return status;
+        *(int64_t *)slot->data = (int64_t)*total;
+        *total += (weight_bytes(&folded->items[i].t) + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
     }
-    for (int i = 0; i < r->n_plans; i++) plan_params_changed(r->plans[i].p);
     return OL_OK;
 }
 
-static ol_status weights_create(runner *r) {
-    size_t total = 0;
-    ol_status status = model_fold(r->m, &r->m->state, &r->folded);
-    if (status != OL_OK) return status;
-    r->offsets = mem_alloc(r->ctx, r->folded.count, sizeof *r->offsets);
-    if (r->offsets == NULL) return OL_ERROR_MEMORY;
-    for (size_t i = 0; i < r->folded.count; i++) {
-        const size_t bytes = (size_t)shape_elements(&r->folded.items[i].t.shape) * sizeof(float);
-        r->offsets[i] = total;
-        total += (bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
+/* Folds `state` and hands it to the device; the host's copy goes again. */
+static ol_status weights_upload(runner *r, const tensor_list *state) {
+    tensor_list folded;
+    tensor_list_init(&folded, r->ctx);
+    ol_status status = model_fold(r->m, state, &folded);
+    if (status == OL_OK && r->weights == NULL) {
+        size_t total = 0;
+        status = slots_assign(r, &folded, &total);
+        if (status == OL_OK) status = device_buffer_create(r->dev, total, &r->weights);
     }
-    status = device_buffer_create(r->dev, total, &r->weights);
-    return status == OL_OK ? upload(r) : status;
+    for (size_t i = 0; i < folded.count && status == OL_OK; i++) {
+        const named_tensor *item = &folded.items[i];
+        const size_t offset = (size_t)slot_offset(&r->slots, item->name);
+        status = device_buffer_write(r->weights, offset, item->t.data, weight_bytes(&item->t));
+    }
+    tensor_list_deinit(&folded);
+    for (int i = 0; i < r->n_plans; i++) plan_params_changed(r->plans[i].p);
+    return status;
 }
 
 static void choose_branches(runner *r) {
@@ -89,12 +104,12 @@ ol_status runner_create(ol_context *ctx, device *dev, const model *m, const runn
     r->m = m;
     if (options != NULL) r->options = *options;
     if (r->options.max_plans < 1) r->options.max_plans = DEFAULT_PLANS;
-    tensor_list_init(&r->folded, ctx);
+    tensor_list_init(&r->slots, ctx);
     choose_branches(r);
     ol_status status = OL_ERROR_MEMORY;
     r->plans = mem_alloc0(ctx, (size_t)r->options.max_plans, sizeof *r->plans);
     if (r->plans == NULL) goto fail;
-    status = weights_create(r);
+    status = weights_upload(r, &m->state);
     if (status != OL_OK) goto fail;
     *out = r;
     return OL_OK;
@@ -112,15 +127,13 @@ void runner_destroy(runner *r) {
     mem_free_aligned(ctx, r->boxes.data);
     mem_free_aligned(ctx, r->scores.data);
     mem_free_aligned(ctx, r->targets.data);
-    mem_free(ctx, r->offsets);
     mem_free(ctx, r->plans);
-    tensor_list_deinit(&r->folded);
+    tensor_list_deinit(&r->slots);
     mem_free(ctx, r);
 }
 
 ol_status runner_set_weights(runner *r, const tensor_list *state) {
-    const ol_status status = model_fold(r->m, state, &r->folded);
-    return status == OL_OK ? upload(r) : status;
+    return weights_upload(r, state);
 }
 
 static void evict_oldest(runner *r) {
@@ -145,9 +158,9 @@ static ol_status bind_weights(runner *r, cached_plan *c) {
     for (size_t i = 0; i < c->g->n_tensors; i++) {
         const graph_tensor *t = &c->g->tensors[i];
         if (t->role != ROLE_PARAM) continue;
-        const int64_t at = tensor_list_position(&r->folded, t->name);
-        if (at < 0) return ctx_fail(r->ctx, OL_ERROR_INTERNAL, "no folded weights for '%s'", t->name);
-        const ol_status status = plan_bind(c->p, (tensor_ref)i, r->weights, r->offsets[at]);
+        const int64_t offset = slot_offset(&r->slots, t->name);
+        if (offset < 0) return ctx_fail(r->ctx, OL_ERROR_INTERNAL, "no folded weights for '%s'", t->name);
+        const ol_status status = plan_bind(c->p, (tensor_ref)i, r->weights, (size_t)offset);
         if (status != OL_OK) return status;
     }
     return OL_OK;
