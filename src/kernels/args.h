@@ -27,7 +27,7 @@ typedef struct conv_args {
     gpu_address stats;    /* f32 [row blocks][2][ldstats]: mean and sum of squared deviations of the block; 0: none */
     gpu_i32 n, h, w, c, ld_in;
     gpu_i32 gh, gw; /* grid of output pixels computed by this launch */
-    gpu_i32 oh, ow, k, ld_out, ld_residual, ld_stats;
+    gpu_i32 oh, ow, k, k_logical, ld_out, ld_residual, ld_stats; /* bias has k_logical entries */
     gpu_i32 in_step, out_step, out_y, out_x;
     gpu_i32 taps_y, taps_x, dy0, dx0, ddy, ddx;
     gpu_i32 act;

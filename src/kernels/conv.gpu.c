@@ -154,8 +154,9 @@ template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) 
 
     const float *bias = (const float *)a.bias;
     acc.each([&](i32 row, i32 column, float v) {
-        if (bias && n0 + column < a.k) v += bias[n0 + column];
-        memory[row * B::OUT_ROW + column] = (T)activate(v, a.act);
+        const bool inside = n0 + column < a.k_logical;
+        if (bias && inside) v += bias[n0 + column];
+        memory[row * B::OUT_ROW + column] = inside ? (T)activate(v, a.act) : (T)0.0f;
     });
     barrier();
     conv_epilogue<T, BM, BN>(a, memory, block_x(), n0);
