@@ -1,13 +1,9 @@
 #include "device/gpu/gpu.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Defined in gpu_build.c. */
-ol_status gpu_compile(device *dev, const op_record *op, kernel **out);
-void gpu_kernel_destroy(device *dev, kernel *base);
-ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
 typedef struct gpu_buffer {
     device_buffer base;
@@ -50,8 +46,7 @@ ol_status gpu_function_find(gpu_device *g, const char *module, const char *name,
         g->n_modules++;
     }
     void *block = g->functions;
-    ol_status status =
-        mem_grow(g->base.ctx, &block, &g->function_capacity, g->n_functions + 1, sizeof *g->functions);
+    ol_status status = mem_grow(g->base.ctx, &block, &g->function_capacity, g->n_functions + 1, sizeof *g->functions);
     g->functions = block;
     if (status != OL_OK) return status;
     gpu_function f = {0};
@@ -89,8 +84,9 @@ static void gpu_close(device *dev) {
 
 static void gpu_properties(const device *dev, device_properties *out) {
     const gpu_device *g = (const gpu_device *)dev;
-    *out = (device_properties){.name = g->name, .memory_bytes = g->info.memory_bytes, .threads = g->info.multiprocessors};
-    snprintf(out->description, sizeof out->description, "%s %.80s, %s", g->driver->call.vendor, g->info.name,
+    *out =
+        (device_properties){.name = g->name, .memory_bytes = g->info.memory_bytes, .threads = g->info.multiprocessors};
+    snprintf(out->description, sizeof out->description, "%s %.80s, %.30s", g->driver->call.vendor, g->info.name,
              g->info.arch);
 }
 
@@ -130,14 +126,16 @@ static void gpu_buffer_destroy(device_buffer *base) {
 static ol_status copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes) {
     ol_status status = bind(g);
     if (status == OL_OK && bytes > 0)
-        status = gpu_check(g, g->driver->call.to_device(g->driver, to, from, bytes, g->stream), "copying to the device");
+        status =
+            gpu_check(g, g->driver->call.to_device(g->driver, to, from, bytes, g->stream), "copying to the device");
     return status == OL_OK ? wait(g) : status; /* the caller may reuse `from` at once */
 }
 
 static ol_status copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes) {
     ol_status status = bind(g);
     if (status == OL_OK && bytes > 0)
-        status = gpu_check(g, g->driver->call.to_host(g->driver, to, from, bytes, g->stream), "copying from the device");
+        status =
+            gpu_check(g, g->driver->call.to_host(g->driver, to, from, bytes, g->stream), "copying from the device");
     return status == OL_OK ? wait(g) : status;
 }
 
@@ -160,7 +158,7 @@ static void *gpu_buffer_host(device_buffer *b) {
 
 static bool gpu_supports(const device *dev, op_kind kind) {
     (void)dev;
-    return gpu_compile_of(kind) != NULL;
+    return gpu_compile_of(kind) != NULL || op_reference_of(kind)->run != NULL;
 }
 
 static bool is_probabilities(const graph *g, tensor_ref t) {
@@ -201,8 +199,8 @@ static bool gpu_view(const device *dev, int block, int64_t channels, int64_t beg
 
 static bool gpu_in_place(const device *dev, op_kind kind, int in, int out) {
     (void)dev;
-    return out == 0 && ((kind == OP_ADD && in <= 1) || ((kind == OP_ACTIVATE || kind == OP_ACTIVATE_GRAD ||
-                                                         kind == OP_BATCH_NORM_GRAD) && in == 0));
+    return out == 0 && ((kind == OP_ADD && in <= 1) ||
+                        ((kind == OP_ACTIVATE || kind == OP_ACTIVATE_GRAD || kind == OP_BATCH_NORM_GRAD) && in == 0));
 }
 
 static ol_status gpu_run_begin(device *dev) {
@@ -332,10 +330,11 @@ static ol_status device_start(gpu_device *g) {
     if (status != OL_OK) return status;
     g->target = kernel_archive_target(&g->archive, g->info.arch);
     if (g->target == NULL)
-        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
-                        "%s (%s) has architecture %s, for which this build has no code; the nearest is %s. Use device=cpu "
-                        "and report the card",
-                        g->name, g->info.name, g->info.arch, kernel_archive_nearest(&g->archive, g->info.arch));
+        return ctx_fail(
+            ctx, OL_ERROR_UNSUPPORTED,
+            "%s (%s) has architecture %s, for which this build has no code; the nearest is %s. Use device=cpu "
+            "and report the card",
+            g->name, g->info.name, g->info.arch, kernel_archive_nearest(&g->archive, g->info.arch));
     status = bind(g);
     if (status != OL_OK) return status;
     return gpu_check(g, g->driver->call.stream_create(g->driver, &g->stream), "creating a stream");

@@ -1,5 +1,6 @@
-/* The GPU device: written once against the driver table. Activations are channels-last in the graph's compute type, with
- * channels padded to multiples of eight by zeros; parameters, statistics and the loss are f32. Internal to src/device/gpu. */
+/* The GPU device: written once against the driver table. Activations are channels-last in the graph's compute type,
+ * with channels padded to multiples of eight by zeros; parameters, statistics and the loss are f32. Internal to
+ * src/device/gpu. */
 #ifndef DEVICE_GPU_GPU_H
 #define DEVICE_GPU_GPU_H
 
@@ -54,7 +55,7 @@ typedef struct gpu_slot {
     uint64_t offset;
 } gpu_slot;
 
-#define GPU_MAX_SLOTS 12
+#define GPU_MAX_SLOTS  12
 #define GPU_ARGS_BYTES 256
 
 typedef struct gpu_launch {
@@ -92,6 +93,16 @@ void gpu_slot_add(gpu_launch *l, size_t at, gpu_slot_kind kind, int index, uint6
 /* Reserves bytes of scratch or of the kernel's own memory; returns the offset. */
 uint64_t gpu_scratch_take(gpu_builder *b, size_t bytes);
 uint64_t gpu_own_take(gpu_builder *b, size_t bytes);
+
+/* gpu_fallback.c: ops without device code run on the host. */
+ol_status gpu_host_compile(gpu_device *g, const op_record *op, kernel **out);
+ol_status gpu_host_launch(gpu_device *g, gpu_kernel *k, const kernel_memory *m);
+void gpu_host_kernel_deinit(gpu_device *g, gpu_kernel *k);
+
+/* gpu_build.c: the entries of the device table that compile and run. */
+ol_status gpu_compile(device *dev, const op_record *op, kernel **out);
+void gpu_kernel_destroy(device *dev, kernel *base);
+ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
 /* "f32", "f16", "bf16" of the maps of this op. */
 const char *gpu_type_suffix(dtype type);

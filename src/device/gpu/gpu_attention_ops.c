@@ -1,5 +1,6 @@
-/* Attention as batched matrix products over channels-last maps: a query's or key's channels are contiguous, so S = Q K^T reads
- * rows of the qkv map as they lie. Probabilities are kept as [image][head][query][keys padded to 8] in the compute type. */
+/* Attention as batched matrix products over channels-last maps: a query's or key's channels are contiguous, so S = Q
+ * K^T reads rows of the qkv map as they lie. Probabilities are kept as [image][head][query][keys padded to 8] in the
+ * compute type. */
 #include "device/gpu/gpu.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static attention_size size_of(gpu_builder *b, const op_operand *qkv) {
     return s;
 }
 
-/* An operand of a product: where it is, its row length, and the distance between images and between heads (elements). */
+/* An operand of a product: where it is, its row length, and the distance between images and between heads (elements).
+ */
 typedef struct operand {
     gpu_slot_kind kind;
     int index;
@@ -51,16 +53,21 @@ static void product(gpu_builder *b, const attention_size *s, const char *form, d
                             .alpha = alpha};
     char name[32];
     snprintf(name, sizeof name, "gemm_%s_%s", form, gpu_type_suffix(type));
-    gpu_launch *l = gpu_launch_add(b, "gemm", name, &args, sizeof args, (unsigned)(m + 63) / 64, (unsigned)(n + 63) / 64,
-                                   (unsigned)(s->n * s->heads));
+    gpu_launch *l = gpu_launch_add(b, "gemm", name, &args, sizeof args, (unsigned)(m + 63) / 64,
+                                   (unsigned)(n + 63) / 64, (unsigned)(s->n * s->heads));
     GPU_SLOT(l, gemm_args, a, a.kind, a.index, a.offset_bytes);
     GPU_SLOT(l, gemm_args, b, c_b.kind, c_b.index, c_b.offset_bytes);
     GPU_SLOT(l, gemm_args, c, c.kind, c.index, c.offset_bytes);
 }
 
 /* Channels from `channel` of each head's group in a qkv map; or of a map with `head_channels` a head. */
-static operand map_operand(const op_operand *t, gpu_slot_kind kind, int index, int channel, int head_channels, int length) {
-    return (operand){kind,         index, (uint64_t)channel * dtype_bytes(t->type), t->layout.block, (int64_t)length * t->layout.block,
+static operand map_operand(const op_operand *t, gpu_slot_kind kind, int index, int channel, int head_channels,
+                           int length) {
+    return (operand){kind,
+                     index,
+                     (uint64_t)channel * dtype_bytes(t->type),
+                     t->layout.block,
+                     (int64_t)length * t->layout.block,
                      head_channels};
 }
 
@@ -74,8 +81,8 @@ static void softmax_add(gpu_builder *b, const attention_size *s, dtype type, ope
     const int rows_per_block = 256 / b->g->info.wave_width;
     char name[32];
     snprintf(name, sizeof name, "softmax_%s", gpu_type_suffix(type));
-    gpu_launch *l = gpu_launch_add(b, "gemm", name, &a, sizeof a,
-                                   (unsigned)((a.rows + rows_per_block - 1) / rows_per_block), 1, 1);
+    gpu_launch *l =
+        gpu_launch_add(b, "gemm", name, &a, sizeof a, (unsigned)((a.rows + rows_per_block - 1) / rows_per_block), 1, 1);
     GPU_SLOT(l, softmax_args, p, p.kind, p.index, p.offset_bytes);
     if (dp != NULL) GPU_SLOT(l, softmax_args, dp, dp->kind, dp->index, dp->offset_bytes);
 }
@@ -110,9 +117,9 @@ void gpu_compile_attention_grad(gpu_builder *b) {
     const operand gq = map_operand(gqkv, SLOT_OUT, 0, 0, s.group, s.length);
     const operand gk = map_operand(gqkv, SLOT_OUT, 0, s.key_dim, s.group, s.length);
     const operand gv = map_operand(gqkv, SLOT_OUT, 0, 2 * s.key_dim, s.group, s.length);
-    product(b, &s, "cc", gy->type, p, g, gv, s.length, s.head_dim, s.length, 1.0f); /* dV = P^T dO */
-    product(b, &s, "rr", gy->type, g, v, dp, s.length, s.length, s.head_dim, 1.0f); /* dP = dO V^T */
-    softmax_add(b, &s, gy->type, p, &dp);                                           /* dS */
+    product(b, &s, "cc", gy->type, p, g, gv, s.length, s.head_dim, s.length, 1.0f);  /* dV = P^T dO */
+    product(b, &s, "rr", gy->type, g, v, dp, s.length, s.length, s.head_dim, 1.0f);  /* dP = dO V^T */
+    softmax_add(b, &s, gy->type, p, &dp);                                            /* dS */
     product(b, &s, "rc", gy->type, dp, k, gq, s.length, s.key_dim, s.length, scale); /* dQ = dS K */
     product(b, &s, "cc", gy->type, dp, q, gk, s.length, s.key_dim, s.length, scale); /* dK = dS^T Q */
 }

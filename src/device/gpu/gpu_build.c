@@ -48,6 +48,7 @@ uint64_t gpu_own_take(gpu_builder *b, size_t bytes) {
 void gpu_kernel_destroy(device *dev, kernel *base) {
     gpu_device *g = (gpu_device *)dev;
     gpu_kernel *k = (gpu_kernel *)base;
+    if (base->on_host) gpu_host_kernel_deinit(g, k);
     if (k->own != 0) g->driver->call.release(g->driver, k->own);
     mem_free(dev->ctx, k->launches);
     mem_free(dev->ctx, k);
@@ -55,6 +56,7 @@ void gpu_kernel_destroy(device *dev, kernel *base) {
 
 ol_status gpu_compile(device *dev, const op_record *op, kernel **out) {
     gpu_device *g = (gpu_device *)dev;
+    if (gpu_compile_of(op->kind) == NULL) return gpu_host_compile(g, op, out);
     gpu_kernel *k = mem_alloc0(dev->ctx, 1, sizeof *k);
     if (k == NULL) return OL_ERROR_MEMORY;
     gpu_builder b = {.g = g, .op = op, .k = k};
@@ -63,7 +65,12 @@ ol_status gpu_compile(device *dev, const op_record *op, kernel **out) {
         b.status = gpu_check(g, g->driver->call.allocate(g->driver, &k->own, b.own_bytes), "allocating packed weights");
     if (b.status != OL_OK) {
         gpu_kernel_destroy(dev, &k->base);
-        return b.status;
+        if (b.status != OL_ERROR_UNSUPPORTED) return b.status;
+        char why[256]; /* a form that the kernels do not cover */
+        ctx_message(dev->ctx, why, sizeof why);
+        ctx_clear(dev->ctx);
+        ctx_log(dev->ctx, OL_LOG_INFO, "%s", why);
+        return gpu_host_compile(g, op, out);
     }
     k->base.scratch_bytes = b.scratch_bytes;
     k->base.persistent_bytes = b.own_bytes;
@@ -79,6 +86,7 @@ static gpu_pointer slot_address(const gpu_kernel *k, const gpu_slot *s, const ke
 ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m) {
     gpu_device *g = (gpu_device *)dev;
     gpu_kernel *k = (gpu_kernel *)base;
+    if (base->on_host) return gpu_host_launch(g, k, m);
     for (size_t i = 0; i < k->n_launches; i++) {
         gpu_launch *l = &k->launches[i];
         if (l->packs && !m->params_changed) continue;

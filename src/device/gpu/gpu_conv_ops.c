@@ -21,8 +21,7 @@ static bool shape_supported(gpu_builder *b, const op_attr *attr, const shape *we
     } else if (is_depthwise(attr, weight) &&
                (attr->kernel[0] != attr->kernel[1] || attr->stride[0] != attr->stride[1] ||
                 attr->pad[0] != attr->pad[1] || attr->dilation[0] != attr->dilation[1])) {
-        b->status =
-            ctx_fail(b->g->base.ctx, OL_ERROR_UNSUPPORTED, "depthwise windows must be square to run on GPUs");
+        b->status = ctx_fail(b->g->base.ctx, OL_ERROR_UNSUPPORTED, "depthwise windows must be square to run on GPUs");
     } else if (attr->stride[0] != attr->stride[1]) {
         b->status = ctx_fail(b->g->base.ctx, OL_ERROR_UNSUPPORTED, "strides must be equal in x and y to run on GPUs");
     }
@@ -32,7 +31,7 @@ static bool shape_supported(gpu_builder *b, const op_attr *attr, const shape *we
 /* --- packing --- */
 
 typedef struct tap_range {
-    int taps, first, step;  /* kernel rows (or columns) first, first + step, … */
+    int taps, first, step;   /* kernel rows (or columns) first, first + step, … */
     int offset, offset_step; /* input offset of the first and from one to the next */
 } tap_range;
 
@@ -41,8 +40,8 @@ static tap_range taps_forward(int kernel, int pad, int dilation) {
     return (tap_range){kernel, 0, 1, -pad, dilation};
 }
 
-/* The taps through which output row y of parity `phase` of the input's gradient is reached: t with (phase + pad - t*dilation)
- * divisible by the stride; the row of dy is then y + (phase + pad - t*dilation) / stride. */
+/* The taps through which output row y of parity `phase` of the input's gradient is reached: t with (phase + pad -
+ * t*dilation) divisible by the stride; the row of dy is then y + (phase + pad - t*dilation) / stride. */
 static tap_range taps_backward(int kernel, int stride, int pad, int dilation, int phase) {
     tap_range r = {0};
     for (int t = 0; t < kernel; t++) {
@@ -90,9 +89,8 @@ static uint64_t pack_add(gpu_builder *b, const shape *weight, int weight_input, 
 }
 
 static uint64_t depthwise_pack_add(gpu_builder *b, const shape *weight, int weight_input) {
-    depthwise_wgrad_args a = {.c = gpu_padded(weight->dim[0]),
-                              .c_logical = (gpu_i32)weight->dim[0],
-                              .kernel = (gpu_i32)weight->dim[2]};
+    depthwise_wgrad_args a = {
+        .c = gpu_padded(weight->dim[0]), .c_logical = (gpu_i32)weight->dim[0], .kernel = (gpu_i32)weight->dim[2]};
     const int64_t count = (int64_t)a.c * a.kernel * a.kernel;
     const uint64_t at = gpu_own_take(b, (size_t)count * sizeof(float));
     gpu_launch *l = gpu_launch_add(b, "depthwise", "depthwise_pack", &a, sizeof a, blocks_of(count, 256), 1, 1);
@@ -181,8 +179,8 @@ static depthwise_args depthwise_args_of(const op_attr *attr, const op_operand *i
 static gpu_launch *depthwise_add(gpu_builder *b, const depthwise_args *a, dtype type) {
     char name[32];
     snprintf(name, sizeof name, "depthwise_%s", gpu_type_suffix(type));
-    return gpu_launch_add(b, "depthwise", name, a, sizeof *a, blocks_of((int64_t)a->n * a->oh * a->ow * (a->c / 8), 256), 1,
-                          1);
+    return gpu_launch_add(b, "depthwise", name, a, sizeof *a,
+                          blocks_of((int64_t)a->n * a->oh * a->ow * (a->c / 8), 256), 1, 1);
 }
 
 void gpu_compile_conv2d(gpu_builder *b) {
@@ -329,7 +327,8 @@ void gpu_compile_conv2d_grad_w(gpu_builder *b) {
                     .dx0 = -attr->pad[1],
                     .ddy = attr->dilation[0],
                     .ddx = attr->dilation[1]};
-    const int64_t pixels = (int64_t)a.n * a.oh * a.ow, tiles = (int64_t)blocks_of((int64_t)taps * c, 64) * blocks_of(k, height);
+    const int64_t pixels = (int64_t)a.n * a.oh * a.ow,
+                  tiles = (int64_t)blocks_of((int64_t)taps * c, 64) * blocks_of(k, height);
     int64_t splits = (4 * (int64_t)b->g->info.multiprocessors + tiles - 1) / tiles;
     const int64_t most = (pixels + 255) / 256; /* at least 256 pixels a split */
     if (splits > most) splits = most;
@@ -338,8 +337,8 @@ void gpu_compile_conv2d_grad_w(gpu_builder *b) {
     const uint64_t partial = gpu_scratch_take(b, (size_t)splits * (size_t)k * (size_t)(taps * c) * sizeof(float));
     char name[32];
     snprintf(name, sizeof name, "wgrad_%s_%dx64", gpu_type_suffix(x->type), height);
-    gpu_launch *l = gpu_launch_add(b, "wgrad", name, &a, sizeof a, blocks_of((int64_t)taps * c, 64), blocks_of(k, height),
-                                   (unsigned)splits);
+    gpu_launch *l = gpu_launch_add(b, "wgrad", name, &a, sizeof a, blocks_of((int64_t)taps * c, 64),
+                                   blocks_of(k, height), (unsigned)splits);
     GPU_SLOT(l, wgrad_args, in, SLOT_IN, 0, 0);
     GPU_SLOT(l, wgrad_args, dy, SLOT_IN, 1, 0);
     GPU_SLOT(l, wgrad_args, partial, SLOT_SCRATCH, 0, partial);

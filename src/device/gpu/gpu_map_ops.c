@@ -68,7 +68,8 @@ static void copy_channels(gpu_builder *b, const op_operand *x, gpu_slot_kind x_k
                                   .ld_y = y->layout.block,
                                   .x_channel = (gpu_i32)from,
                                   .y_channel = (gpu_i32)to};
-    l = gpu_launch_add(b, "map", typed(name, "copy_channels", y), &a, sizeof a, blocks_of((int64_t)a.pixels * a.c), 1, 1);
+    l = gpu_launch_add(b, "map", typed(name, "copy_channels", y), &a, sizeof a, blocks_of((int64_t)a.pixels * a.c), 1,
+                       1);
     GPU_SLOT(l, copy_channels_args, x, x_kind, x_index, 0);
     GPU_SLOT(l, copy_channels_args, y, y_kind, y_index, 0);
 }
@@ -129,8 +130,8 @@ static void activate_compile(gpu_builder *b, const op_operand *x, int x_index, c
                              .ld_dy = dy != NULL ? dy->layout.block : 0,
                              .ld_y = y->layout.block,
                              .act = (gpu_i32)b->op->attr->act};
-    gpu_launch *l =
-        gpu_launch_add(b, "map", typed(name, "activate", y), &a, sizeof a, blocks_of((int64_t)a.pixels * a.c / 8), 1, 1);
+    gpu_launch *l = gpu_launch_add(b, "map", typed(name, "activate", y), &a, sizeof a,
+                                   blocks_of((int64_t)a.pixels * a.c / 8), 1, 1);
     GPU_SLOT(l, activate_args, x, SLOT_IN, x_index, 0);
     if (dy != NULL) GPU_SLOT(l, activate_args, dy, SLOT_IN, dy_index, 0);
     GPU_SLOT(l, activate_args, y, SLOT_OUT, 0, 0);
@@ -265,8 +266,8 @@ void gpu_compile_detect_decode(gpu_builder *b) {
         a.level_w[i] = attr->level_w[i];
         a.level_stride[i] = attr->level_stride[i];
     }
-    gpu_launch *l = gpu_launch_add(b, "map", "detect_decode", &a, sizeof a,
-                                   blocks_of((int64_t)a.n * (4 + a.nc) * a.anchors), 1, 1);
+    gpu_launch *l =
+        gpu_launch_add(b, "map", "detect_decode", &a, sizeof a, blocks_of((int64_t)a.n * (4 + a.nc) * a.anchors), 1, 1);
     GPU_SLOT(l, decode_args, boxes, SLOT_IN, 0, 0);
     GPU_SLOT(l, decode_args, scores, SLOT_IN, 1, 0);
     GPU_SLOT(l, decode_args, out, SLOT_OUT, 0, 0);

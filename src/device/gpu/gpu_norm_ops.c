@@ -68,8 +68,8 @@ void gpu_compile_batch_norm(gpu_builder *b) {
                              .groups = s.groups,
                              .rows_per_block = s.rows_per_block,
                              .act = (gpu_i32)op->attr->act};
-    l = gpu_launch_add(b, "bn", typed(name, "bn_apply", x), &a, sizeof a, (unsigned)s.blocks, (unsigned)s.channel_blocks,
-                       1);
+    l = gpu_launch_add(b, "bn", typed(name, "bn_apply", x), &a, sizeof a, (unsigned)s.blocks,
+                       (unsigned)s.channel_blocks, 1);
     GPU_SLOT(l, bn_apply_args, x, SLOT_IN, 0, 0);
     GPU_SLOT(l, bn_apply_args, y, SLOT_OUT, 0, 0);
     GPU_SLOT(l, bn_apply_args, mean, SLOT_OUT, 1, 0);
@@ -126,7 +126,8 @@ void gpu_compile_batch_norm_grad(gpu_builder *b) {
     grad_slots(gpu_launch_add(b, "bn", typed(name, "bn_grad_reduce", x), &a, sizeof a, (unsigned)s.blocks,
                               (unsigned)s.channel_blocks, 1),
                partial, totals);
-    grad_slots(gpu_launch_add(b, "bn", "bn_grad_finalize", &a, sizeof a, (unsigned)(c + 15) / 16, 1, 1), partial, totals);
+    grad_slots(gpu_launch_add(b, "bn", "bn_grad_finalize", &a, sizeof a, (unsigned)(c + 15) / 16, 1, 1), partial,
+               totals);
     grad_slots(gpu_launch_add(b, "bn", typed(name, "bn_grad_apply", x), &a, sizeof a, (unsigned)s.blocks,
                               (unsigned)s.channel_blocks, 1),
                partial, totals);

@@ -34,8 +34,9 @@ ol_status kernel_archive_init(kernel_archive *a, ol_context *ctx) {
     const size_t n = (size_t)(gpu_kernel_archive_end - gpu_kernel_archive);
     if (n >= HEADER_BYTES) memcpy(counts, gpu_kernel_archive + 8, sizeof counts);
     if (counts[0] == 0)
-        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
-                        "this build carries no GPU code; build it with clang-19 and lld-19 installed, or use device=cpu");
+        return ctx_fail(
+            ctx, OL_ERROR_UNSUPPORTED,
+            "this build carries no GPU code; build it with clang-19 and lld-19 installed, or use device=cpu");
     *a = (kernel_archive){
         .ctx = ctx, .bytes = gpu_kernel_archive, .n_bytes = n, .n_entries = counts[0], .n_frames = counts[1]};
     if (a->n_frames > KERNEL_ARCHIVE_MAX_FRAMES)

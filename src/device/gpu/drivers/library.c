@@ -10,7 +10,8 @@ void *gpu_library_open(ol_context *ctx, const char *const *names, const char *wh
     text tried;
     text_init(&tried, ctx);
     for (; *names != NULL; names++) {
-        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        /* drivers start threads of their own: once loaded they stay */
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (library != NULL) {
             snprintf(opened, opened_bytes, "%s", *names);
             text_deinit(&tried);
