@@ -107,11 +107,11 @@ DEVICE float exp_f(float x) {
     x = max_f(min_f(x, 89.0f), -104.0f);
     const float n = __builtin_rintf(x * 1.44269504f);
     const float r = fma_f(n, -1.42860677e-6f, fma_f(n, -0.693145752f, x));
-    float p = 1.3981999e-3f;
-    p = fma_f(p, r, 8.3334519e-3f);
-    p = fma_f(p, r, 4.1665773e-2f);
-    p = fma_f(p, r, 0.16666666f);
-    p = fma_f(p, r, 0.5f);
+    float p = 1.38248e-3f;
+    p = fma_f(p, r, 8.37157e-3f);
+    p = fma_f(p, r, 4.166824e-2f);
+    p = fma_f(p, r, 0.1666646f);
+    p = fma_f(p, r, 0.49999993f);
     p = fma_f(p, r, 1.0f);
     p = fma_f(p, r, 1.0f);
     /* in two factors, so that results near the ends of the range are right too */
