@@ -36,11 +36,22 @@ size_t net_count(const net *n, tensor_ref t) {
 }
 
 tensor_ref net_tensor(net *n, const char *name, tensor_role role, shape s, double lo, double hi) {
+    return net_tensor_typed(n, name, role, DTYPE_F32, s, lo, hi);
+}
+
+tensor_ref net_tensor_typed(net *n, const char *name, tensor_role role, dtype type, shape s, double lo, double hi) {
     tensor_ref t = TENSOR_NONE;
-    check(n, graph_tensor_add(n->g, name, role, DTYPE_F32, s, &t));
+    check(n, graph_tensor_add(n->g, name, role, type, s, &t));
     assert_true(t < NET_MAX_TENSORS);
-    n->value[t] = malloc(net_count(n, t) * sizeof(float));
-    golden_hash(name, n->value[t], net_count(n, t), lo, hi);
+    const size_t count = net_count(n, t);
+    float *values = malloc(count * sizeof *values + 1);
+    golden_hash(name, values, count, lo, hi);
+    for (size_t i = 0; i < count; i++) {
+        const float v = values[i]; /* narrower or equal types: written behind what is read next */
+        if (type == DTYPE_I32) ((int32_t *)(void *)values)[i] = (int32_t)v;
+        if (type == DTYPE_U8) ((uint8_t *)values)[i] = (uint8_t)v;
+    }
+    n->value[t] = values;
     return t;
 }
 
@@ -89,7 +100,7 @@ static void zeros_write(net *n, size_t offset, size_t bytes) {
 
 void net_run(net *n) {
     for (size_t t = 0; t < n->g->n_tensors; t++) {
-        const size_t bytes = net_count(n, (tensor_ref)t) * sizeof(float);
+        const size_t bytes = net_count(n, (tensor_ref)t) * dtype_bytes(n->g->tensors[t].type);
         if (n->g->tensors[t].role == ROLE_GRAD)
             zeros_write(n, n->offset[t], bytes);
         else if (is_bound(n, t))
