@@ -112,7 +112,7 @@ ol_status canvas_write_png(canvas *c, const char *path) {
     size_t n_bytes = 0;
     ol_status status = canvas_to_image(c, &im);
     if (!status) status = image_encode_png(c->ctx, &im, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(c->ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(c->ctx, path, bytes, n_bytes);
     mem_free(c->ctx, bytes);
     image_deinit(c->ctx, &im);
     return status;
@@ -125,7 +125,7 @@ ol_status canvas_write_jpeg(canvas *c, const char *path, int quality) {
     image_jpeg_options options = {.quality = quality};
     ol_status status = canvas_to_image(c, &im);
     if (!status) status = image_encode_jpeg(c->ctx, &im, &options, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(c->ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(c->ctx, path, bytes, n_bytes);
     mem_free(c->ctx, bytes);
     image_deinit(c->ctx, &im);
     return status;

@@ -29,7 +29,7 @@ int canvas_height(const canvas *c);
 
 /* The drawn pixels as B,G,R. */
 ol_status canvas_to_image(canvas *c, image *out);
-/* Atomic; the message names the path. */
+/* Whole or not at all; the message names the path. */
 ol_status canvas_write_png(canvas *c, const char *path);
 ol_status canvas_write_jpeg(canvas *c, const char *path, int quality);
 

@@ -110,7 +110,7 @@ static ol_status write_jpeg(ol_context *ctx, const char *path, const image *im, 
     size_t n_bytes = 0;
     image_jpeg_options options = {.quality = JPEG_QUALITY, .full_chroma = full_chroma};
     ol_status status = image_encode_jpeg(ctx, im, &options, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(ctx, path, bytes, n_bytes);
     mem_free(ctx, bytes);
     return status;
 }
@@ -132,7 +132,7 @@ static ol_status save_labels(result_saver *v, arena *a, const predict_result *r,
     text t;
     text_init(&t, v->ctx);
     result_print_labels(&t, r, v->s->save_conf);
-    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_atomic(v->ctx, path, t.bytes, t.length);
+    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_whole(v->ctx, path, t.bytes, t.length);
     text_deinit(&t);
     if (!status) v->n_labels++;
     return status;
