@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_VALUE_NODES   ((size_t)200000)
 #define MAX_TEXT_BYTES    ((size_t)128 << 20)
@@ -279,7 +280,7 @@ static ol_status read_from(ol_context *ctx, const char *name, torch_archive *t, 
 
 ol_status checkpoint_read(ol_context *ctx, const char *path, checkpoint *out) {
     torch_archive *t = NULL;
-    if (strcmp(path_suffix(path), ".safetensors") == 0) return safetensors_read(ctx, path, out);
+    if (strcasecmp(path_suffix(path), ".safetensors") == 0) return safetensors_read(ctx, path, out);
     ol_status status = torch_archive_open(ctx, path, &t);
     if (status == OL_OK) status = read_from(ctx, path, t, out);
     torch_archive_close(t);
