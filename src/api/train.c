@@ -366,6 +366,9 @@ static ol_status prepare(training *t, const ol_options *options) {
     if (status == OL_OK && t->s.verbose) status = model_log_layers(t->model);
     if (status == OL_OK) status = model_log_summary(t->model, false, MODEL_BOTH);
     if (status == OL_OK) status = make_loaders(t);
+    if (status == OL_OK && t->resumes)
+        ctx_log(t->ctx, OL_LOG_INFO, "Resuming training %s from epoch %lld to %d total epochs", t->handle->path,
+                (long long)t->handle->stored.epoch + 2, t->s.epochs);
     if (status == OL_OK) status = write_arguments(t); /* the first thing on disk: all that can be refused was */
     if (status == OL_OK) status = plot_labels(t);
     return status;
