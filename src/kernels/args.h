@@ -159,4 +159,17 @@ typedef struct depthwise_wgrad_args {
     gpu_i32 n, h, w, oh, ow, c, c_logical, ld_in, ld_dy, kernel, step, pad, dilation, groups, rows_per_block, blocks;
 } depthwise_wgrad_args;
 
+/* Detection loss of one branch; inputs and outputs as the op's, the rest is scratch. */
+typedef struct loss_args {
+    gpu_address boxes, scores, targets, counts, gains, items, grad_boxes, grad_scores;
+    gpu_address entries;                  /* 32 bytes each, [n][max_targets][topk] */
+    gpu_address chosen, first;            /* i32 [n][anchors]; cleared to 0 and to the largest integer */
+    gpu_address kept;                     /* u64 [n][max_targets], cleared */
+    gpu_address best_metric, best_overlap; /* f32 [n][max_targets], cleared */
+    gpu_address sums;                     /* f64 [n][4] */
+    gpu_address class_sums;               /* f64 [n][nc][class_blocks] */
+    gpu_i32 n, nc, anchors, max_targets, topk, class_blocks, n_levels;
+    gpu_i32 level_h[4], level_w[4], level_stride[4];
+} loss_args;
+
 #endif

@@ -55,7 +55,7 @@ typedef struct gpu_slot {
     uint64_t offset;
 } gpu_slot;
 
-#define GPU_MAX_SLOTS  12
+#define GPU_MAX_SLOTS  16
 #define GPU_ARGS_BYTES 256
 
 typedef struct gpu_launch {
@@ -137,5 +137,6 @@ void gpu_compile_attention_grad(gpu_builder *b);
 void gpu_compile_flatten_concat(gpu_builder *b);
 void gpu_compile_flatten_concat_grad(gpu_builder *b);
 void gpu_compile_detect_decode(gpu_builder *b);
+void gpu_compile_detect_loss(gpu_builder *b);
 
 #endif

@@ -26,6 +26,7 @@ gpu_compile_fn gpu_compile_of(op_kind kind) {
         [OP_FLATTEN_CONCAT] = gpu_compile_flatten_concat,
         [OP_FLATTEN_CONCAT_GRAD] = gpu_compile_flatten_concat_grad,
         [OP_DETECT_DECODE] = gpu_compile_detect_decode,
+        [OP_DETECT_LOSS] = gpu_compile_detect_loss,
     };
     return table[kind];
 }
