@@ -121,7 +121,12 @@ static ol_status save_picture(result_saver *v, arena *a, const predict_result *r
     ol_status status = path ? result_draw(v->ctx, v->s, r, &drawn) : OL_ERROR_MEMORY;
     if (!status) status = write_jpeg(v->ctx, path, &drawn, false);
     image_deinit(v->ctx, &drawn);
-    return status;
+    if (status != OL_ERROR_UNSUPPORTED) return status;
+    char message[256]; /* a picture too large to draw on must not end the run */
+    ctx_message(v->ctx, message, sizeof message);
+    ctx_clear(v->ctx);
+    ctx_log(v->ctx, OL_LOG_WARNING, "%s: no annotated picture is saved: %s", r->path, message);
+    return OL_OK;
 }
 
 static ol_status save_labels(result_saver *v, arena *a, const predict_result *r, const char *stem) {
