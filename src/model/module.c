@@ -132,3 +132,14 @@ static ol_status state_visit(void *user, module *m) {
 ol_status module_state(module *root, tensor_list *state) {
     return module_walk(root, state_visit, state);
 }
+
+int64_t module_parameters(const module *m) {
+    int64_t n = 0;
+    if (m->kind->type == MODULE_CONV2D) {
+        n = (int64_t)m->c2 * (m->c1 / m->groups) * m->kernel * m->kernel + (m->bias ? m->c2 : 0);
+    } else if (m->kind->type == MODULE_BATCH_NORM) {
+        n = 2 * (int64_t)m->c2;
+    }
+    for (int i = 0; i < m->n_children; i++) n += module_parameters(m->children[i]);
+    return n;
+}
