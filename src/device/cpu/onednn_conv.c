@@ -43,6 +43,12 @@ const char *onednn_version_text(void) {
     return TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
 }
 
+simd_level onednn_simd_level(void) {
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(); /* each set's bits contain those of the lesser ones */
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return SIMD_AVX512;
+    return (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 ? SIMD_AVX2 : SIMD_BASE;
+}
+
 ol_status onednn_create(ol_context *ctx, onednn **out) {
     onednn *d = mem_alloc0(ctx, 1, sizeof *d);
     if (d == NULL) return OL_ERROR_MEMORY;
