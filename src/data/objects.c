@@ -26,13 +26,12 @@ static size_t n_points(const objects *o) {
 }
 
 static ol_status make_room(ol_context *ctx, objects *o, int more, size_t more_points) {
-    const size_t n = (size_t)o->n + (size_t)more;
+    const size_t n = (size_t)o->n + (size_t)more, floats = 2 * (n_points(o) + more_points);
     void *cls = o->cls, *boxes = o->boxes, *first = o->first, *points = o->points;
     ol_status status = mem_grow(ctx, &cls, &o->cls_capacity, n, sizeof *o->cls);
     if (status == OL_OK) status = mem_grow(ctx, &boxes, &o->boxes_capacity, n, sizeof *o->boxes);
     if (status == OL_OK) status = mem_grow(ctx, &first, &o->first_capacity, n + 1, sizeof *o->first);
-    if (status == OL_OK)
-        status = mem_grow(ctx, &points, &o->points_capacity, 2 * (n_points(o) + more_points), sizeof *o->points);
+    if (status == OL_OK) status = mem_grow(ctx, &points, &o->points_capacity, floats, sizeof *o->points);
     o->cls = cls;
     o->boxes = boxes;
     o->first = first;
