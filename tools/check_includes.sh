@@ -18,7 +18,8 @@ while IFS=: read -r file line text; do
     echo "$file:$line: room '$room' may not include '$target'"; failures=$((failures + 1))
   fi
 done < <(grep -rnE '^#include "' src --include='*.c' --include='*.h' --include='*.def')
-flags=(-std=c17 -D_GNU_SOURCE -fopenmp -I. -Iinclude -Isrc -fsyntax-only -x c)
+read -ra libraries <<<"$(pkg-config --cflags cairo libcjson 2>/dev/null)"
+flags=(-std=c17 -D_GNU_SOURCE -fopenmp -I. -Iinclude -Isrc "${libraries[@]}" -fsyntax-only -x c)
 for header in $(find src include -name '*.h' | sort); do
   if ! errors=$(echo "#include \"$header\"" | ${CC:-cc} "${flags[@]}" - 2>&1); then
     echo "$header does not compile alone: $(head -1 <<<"$errors")"; failures=$((failures + 1))

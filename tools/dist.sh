@@ -27,6 +27,12 @@ ldd "$build/libonelook.so.0" "$build/yolo" | awk '/=> \//{print $3}' | sort -u |
   package="$(dpkg-query -S "$(readlink -f "$library")" 2>/dev/null | head -1 | cut -d: -f1 || true)"
   [ -z "$package" ] || [ ! -f "/usr/share/doc/$package/copyright" ] || cp "/usr/share/doc/$package/copyright" "$out/licenses/$package.txt"
 done
+# the font of labels and plots, looked for beside the library first; without it a plainer built-in face is used
+font=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+if [ -f "$font" ]; then
+  cp "$font" "$out/"
+  cp /usr/share/doc/fonts-dejavu-core/copyright "$out/licenses/fonts-dejavu-core.txt"
+fi
 strip --strip-unneeded "$out/yolo" "$out/libonelook.so.0"
 
 tar -C dist -c "$name" | xz -T2 -6 >"dist/$name.tar.xz"

@@ -83,7 +83,8 @@ static ol_status load_weights(ol_model *m) {
     if (status != OL_OK) return status;
     status = model_create_from_source(ctx, &source, &m->model);
     if (status != OL_OK) return status;
-    tensor_list_deinit(&m->stored.weights); /* the model has them now */
+    if (c->epoch >= 0 && c->has_optimizer) return OL_OK; /* a resumed run starts from the whole checkpoint */
+    tensor_list_deinit(&m->stored.weights);              /* the model has them now */
     tensor_list_init(&m->stored.weights, ctx);
     return OL_OK;
 }

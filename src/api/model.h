@@ -12,7 +12,7 @@ struct ol_model {
     arena arena;      /* path and other texts that live as long as the handle */
     const char *path; /* the file it came from */
     model *model;
-    checkpoint stored; /* what came with the weights, without them; empty for a yaml */
+    checkpoint stored; /* what came with the weights; without them unless the file can be resumed; empty for a yaml */
     bool has_checkpoint;
     device *device; /* opened by the first call that computes */
     runner *runner; /* of the last predict or val, with its plans; NULL when weights or branch changed */

@@ -6,6 +6,7 @@
 #include "api/run_folder.h"
 #include "api/val.h"
 #include "base/file.h"
+#include "draw/grid.h"
 #include "draw/history.h"
 #include "draw/labels_plot.h"
 #include "model/summary.h"
@@ -231,6 +232,8 @@ static ol_status make_loaders(training *t) {
     return status;
 }
 
+#define N_BATCH_PLOTS 3
+
 static ol_status plot_labels(training *t) {
     if (!t->s.plots || t->resumes) return OL_OK;
     arena a;
@@ -247,6 +250,8 @@ static ol_status plot_labels(training *t) {
     }
     ol_status status =
         rows == NULL || path == NULL ? OL_ERROR_MEMORY : draw_labels_plot(t->ctx, path, rows, n, t->nc, t->names);
+    if (status == OL_OK)
+        status = draw_first_batches(t->ctx, t->train_loader, 0, N_BATCH_PLOTS, t->s.save_dir, t->names, t->nc);
     arena_deinit(&a);
     return status;
 }
@@ -279,10 +284,11 @@ static ol_status validate_weights(void *user, const tensor_list *weights, const 
     if (status == OL_OK) status = runner_set_weights(t->runner, weights);
     if (status == OL_OK) status = validate(t, gains, &report);
     if (status != OL_OK) return status;
-    *out = (train_metrics){report.box.mp,
-                           report.box.mr,
-                           report.box.map50,
-                           report.box.map,
+    const bool labelled = report.box.n > 0; /* without labels the means are no numbers; results.csv has zeros then */
+    *out = (train_metrics){labelled ? report.box.mp : 0.0,
+                           labelled ? report.box.mr : 0.0,
+                           labelled ? report.box.map50 : 0.0,
+                           val_fitness(&report),
                            {report.loss[0], report.loss[1], report.loss[2]}};
     val_report_deinit(&report);
     return OL_OK;
@@ -360,6 +366,9 @@ static ol_status prepare(training *t, const ol_options *options) {
     if (status == OL_OK && t->s.verbose) status = model_log_layers(t->model);
     if (status == OL_OK) status = model_log_summary(t->model, false, MODEL_BOTH);
     if (status == OL_OK) status = make_loaders(t);
+    if (status == OL_OK && t->resumes)
+        ctx_log(t->ctx, OL_LOG_INFO, "Resuming training %s from epoch %lld to %d total epochs", t->handle->path,
+                (long long)t->handle->stored.epoch + 2, t->s.epochs);
     if (status == OL_OK) status = write_arguments(t); /* the first thing on disk: all that can be refused was */
     if (status == OL_OK) status = plot_labels(t);
     return status;

@@ -129,7 +129,17 @@ static ol_status write_all(ol_context *ctx, const char *path, const char *mode, 
     return OL_OK;
 }
 
-ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+typedef ol_status (*commit_fn)(ol_context *ctx, const char *temporary, const char *path);
+
+static ol_status rename_only(ol_context *ctx, const char *temporary, const char *path) {
+    if (rename(temporary, path) == 0) return OL_OK;
+    write_failure(ctx, path);
+    unlink(temporary);
+    return OL_ERROR_IO;
+}
+
+static ol_status write_and_rename(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes,
+                                  commit_fn commit) {
     arena a;
     char *temporary = NULL;
     arena_init(&a, ctx, 0);
@@ -137,12 +147,20 @@ ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes
     if (status == OL_OK) {
         status = write_all(ctx, temporary, "wb", bytes, n_bytes);
         if (status == OL_OK)
-            status = file_atomic_commit(ctx, temporary, path);
+            status = commit(ctx, temporary, path);
         else
             unlink(temporary);
     }
     arena_deinit(&a);
     return status;
+}
+
+ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+    return write_and_rename(ctx, path, bytes, n_bytes, file_atomic_commit);
+}
+
+ol_status file_write_whole(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
+    return write_and_rename(ctx, path, bytes, n_bytes, rename_only);
 }
 
 ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {

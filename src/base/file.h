@@ -13,6 +13,9 @@ ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char 
 /* Writes to a temporary name beside `path`, syncs and renames: `path` holds the old or the new content, never a part.
  */
 ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
+/* The same without waiting for the disk: whole for every program that looks, not after a power cut. For pictures and
+ * texts that can be made again. */
+ol_status file_write_whole(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
 /* Same, in two steps for writers that stream: begin gives the temporary path (in `a`), commit syncs and renames it. */
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary);
 ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path);

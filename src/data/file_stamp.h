@@ -21,7 +21,8 @@ bool file_stamp_equal(const file_stamp *a, const file_stamp *b);
 bool file_stamp_settled(const file_stamp *s, int64_t now_ns);
 int64_t clock_now_ns(void);
 
-/* FNV-1a, 64 bits, continued from `hash`; start with HASH_START. */
+/* A 64-bit checksum, continued from `hash`; start with HASH_START. Against accidents, not against attackers; its value
+ * depends on byte order, so it stays on the machine. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
 

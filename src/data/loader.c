@@ -16,6 +16,7 @@
 #define MIN_STRIDE       32
 #define MAX_IMGSZ        8192
 #define AUTO_CACHE_BYTES ((uint64_t)512 << 20)
+#define PARTNER_BATCHES  8
 #define MAX_PARTNERS     1000 /* of a mosaic, when the set is too large to keep (data document, section 2.4) */
 #define RECT_PAD         0.5  /* of validation batches, in strides */
 
@@ -408,7 +409,8 @@ static ol_status plan_epoch(loader *l) {
 static ol_status plan_cache(loader *l) {
     ol_context *ctx = l->ctx;
     const uint64_t need = pixel_cache_need(l->d, l->o.imgsz), free_bytes = machine_free_memory();
-    uint64_t limit = AUTO_CACHE_BYTES;
+    const uint64_t bound = l->o.cache_bytes > 0 ? l->o.cache_bytes : AUTO_CACHE_BYTES;
+    uint64_t limit = bound;
     pixel_policy policy = need <= limit ? PIXEL_KEEP_ALL : PIXEL_KEEP_RECENT;
     arena a;
     ol_status status = OL_OK;
@@ -443,8 +445,8 @@ static ol_status plan_cache(loader *l) {
     status = pixel_cache_create(ctx, l->d, l->o.imgsz, policy, limit, folder, &l->pixels);
     arena_deinit(&a);
     /* A bound of the set alone, not of this machine: the samples of a seed must not depend on free memory. */
-    if (l->o.training && l->o.cache != LOADER_CACHE_RAM && need > AUTO_CACHE_BYTES)
-        l->n_partners = min_int(l->d->n, min_int(8 * l->batch_size, MAX_PARTNERS));
+    if (l->o.training && l->o.cache != LOADER_CACHE_RAM && need > bound)
+        l->n_partners = min_int(l->d->n, min_int(PARTNER_BATCHES * l->batch_size, MAX_PARTNERS));
     return status;
 }
 

@@ -25,6 +25,8 @@ typedef struct loader_options {
     uint64_t seed;
     loader_cache cache;
     const char *cache_folder; /* for LOADER_CACHE_DISK; NULL: dataset_cache_folder */
+    uint64_t cache_bytes; /* bound of AUTO; 0: 512 MiB. Part of what decides a sample: beyond it mosaic partners come
+                             from the 8 batches (at most 1000 pictures) before, within it from the whole set */
     augment_settings augment; /* training only; out_height and out_width are set by the loader */
     double multi_scale;       /* training only: batches of random sizes within this share of imgsz */
 } loader_options;

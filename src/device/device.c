@@ -10,6 +10,7 @@ static const struct {
 ol_status device_open(ol_context *ctx, const char *name, device **out) {
     for (size_t i = 0; i < sizeof registry / sizeof registry[0]; i++)
         if (strcmp(registry[i].name, name) == 0) return registry[i].open(ctx, out);
+    if (strncmp(name, "cuda:", 5) == 0 || strncmp(name, "hip:", 4) == 0) return gpu_device_open(ctx, name, out);
     return ctx_fail(ctx, OL_ERROR_NOT_FOUND, "device '%s' is not known to this build; use device=cpu", name);
 }
 

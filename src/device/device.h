@@ -8,11 +8,16 @@
 /* How a tensor lies in device memory. Maps (N,C,H,W) are stored as channel blocks: element (n,c,y,x) is at
  *   n*batch_stride + (c/block)*H*W*block + (y*W + x)*block + c%block   (elements, from the tensor's address)
  * with channels padded to whole blocks by zeros that every kernel keeps. block 1 is plain (N,C,H,W), block C is
- * channels last. Tensors of other ranks are dense in logical order (block 1). */
+ * channels last; a block that is larger than the channels is the pixel stride of the wider channels-last map that this
+ * tensor is a part of. Tensors of other ranks are dense in logical order (block 1). */
 typedef struct tensor_layout {
     int block;
     int64_t batch_stride; /* larger than dense for a view into a concatenation */
 } tensor_layout;
+
+/* What device_api.block answers for channels-last maps: the plan then sets the block to the channels of the tensor that
+ * holds the storage, rounded up to a multiple of 8. */
+#define BLOCK_CHANNELS_LAST 0
 
 /* What a kernel is compiled for. */
 typedef struct op_operand {
@@ -37,6 +42,7 @@ typedef struct op_record {
 /* A resolved kernel: made by compile, run by launch. The device's own struct starts with this one. */
 typedef struct kernel {
     size_t scratch_bytes;    /* working memory that launch wants; shared between the kernels of a plan */
+    bool on_host;            /* runs on the host: cannot be part of a recording */
     size_t persistent_bytes; /* what the kernel holds itself (packed weights, tables), for the accounts */
 } kernel;
 
@@ -70,6 +76,11 @@ typedef struct device_api {
     bool (*supports)(const device *dev, op_kind kind);
     /* The layout the device wants for a tensor of the graph; batch_stride is filled by the plan. */
     int (*block)(const device *dev, const graph *g, tensor_ref t);
+    /* The element type that it is stored in; NULL: the graph's own. Host copies convert. */
+    dtype (*element)(const device *dev, const graph *g, tensor_ref t);
+    /* Bytes of a tensor whose form only the device's own kernels know (attention's probabilities); 0 or NULL: as laid
+     * out. */
+    size_t (*private_bytes)(const device *dev, const graph *g, tensor_ref t);
     /* May `size` channels from `begin` on of a map with `channels` channels be a tensor of their own? */
     bool (*view)(const device *dev, int block, int64_t channels, int64_t begin, int64_t size);
     /* May output `out` share memory with input `in` (both with the same layout)? */
@@ -107,5 +118,6 @@ int64_t layout_image_elements(const shape *s, int block);
 
 /* The registry: device names and how they are opened. */
 ol_status cpu_device_open(ol_context *ctx, device **out);
+ol_status gpu_device_open(ol_context *ctx, const char *name, device **out);
 
 #endif

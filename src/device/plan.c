@@ -21,7 +21,9 @@ struct plan {
     size_t scratch_bytes, persistent_bytes;
     void **address; /* of each tensor; NULL: bound later */
     size_t n_unbound;
-    bool params_fixed, params_changed, profiling;
+    void *recording; /* of a run without repacking; NULL: none */
+    unsigned n_runs; /* since the last change of a binding */
+    bool params_fixed, params_changed, profiling, no_recording;
 };
 
 static op_operand operand_of(const plan *p, tensor_ref t) {
@@ -29,7 +31,7 @@ static op_operand operand_of(const plan *p, tensor_ref t) {
     const graph_tensor *tensor = &p->g->tensors[t];
     const placement *at = &p->map.tensors[t];
     return (op_operand){.present = true,
-                        .type = tensor->type,
+                        .type = at->element,
                         .shape = tensor->shape,
                         .role = tensor->role,
                         .layout = {at->block, at->batch_stride},
@@ -65,6 +67,7 @@ static ol_status op_compile(plan *p, size_t i) {
     const kernel *k = p->ops[i].kernel;
     if (k->scratch_bytes > p->scratch_bytes) p->scratch_bytes = k->scratch_bytes;
     p->persistent_bytes += k->persistent_bytes;
+    p->no_recording = p->no_recording || k->on_host;
     return OL_OK;
 }
 
@@ -133,8 +136,15 @@ fail:
     return status;
 }
 
+static void recording_drop(plan *p) {
+    if (p->recording != NULL) p->dev->api->recording_destroy(p->dev, p->recording);
+    p->recording = NULL;
+    p->n_runs = 0;
+}
+
 void plan_destroy(plan *p) {
     if (p == NULL) return;
+    recording_drop(p);
     for (size_t i = 0; p->ops != NULL && i < p->g->n_ops; i++)
         if (p->ops[i].kernel != NULL) p->dev->api->kernel_destroy(p->dev, p->ops[i].kernel);
     device_buffer_destroy(p->scratch);
@@ -165,6 +175,7 @@ ol_status plan_bind(plan *p, tensor_ref t, device_buffer *buffer, size_t offset_
             if (op->out[k] == t) p->ops[i].memory.out[k] = p->address[t];
     }
     p->params_changed = true;
+    recording_drop(p);
     return OL_OK;
 }
 
@@ -211,22 +222,53 @@ static ol_status unbound_complain(const plan *p) {
     return OL_ERROR_INTERNAL;
 }
 
-ol_status plan_run(plan *p) {
-    if (p->n_unbound > 0) return unbound_complain(p);
-    ol_status status = run_begin(p);
-    if (status != OL_OK) return status;
-    const bool changed = p->params_changed || !p->params_fixed;
+static ol_status ops_launch(plan *p, bool changed) {
+    ol_status status = OL_OK;
     for (size_t i = 0; i < p->g->n_ops && status == OL_OK; i++) {
         plan_op *op = &p->ops[i];
         if (op->kernel == NULL) continue;
         const double start = p->profiling ? seconds_now() : 0.0;
         op->memory.params_changed = changed;
         status = p->dev->api->launch(p->dev, op->kernel, &op->memory);
+        if (p->profiling && status == OL_OK) status = run_end(p); /* waits, where launches are asynchronous */
         if (p->profiling) op->seconds = seconds_now() - start;
         if (status != OL_OK)
             ctx_annotate(p->ctx, status, "layer %s (%s)", p->g->ops[i].name, op_info_of(p->g->ops[i].kind)->name);
     }
-    if (status == OL_OK) p->params_changed = false;
+    return status;
+}
+
+/* The first run launches op by op, which loads all code; the second is recorded; later ones replay the recording. A
+ * device or driver that cannot record goes on op by op. */
+static ol_status ops_run(plan *p) {
+    const bool changed = p->params_changed || !p->params_fixed, usual = !p->params_fixed || !changed;
+    if (p->dev->api->capture_begin == NULL || p->no_recording || p->profiling || !usual || p->n_runs == 0)
+        return ops_launch(p, changed);
+    if (p->recording != NULL) return p->dev->api->replay(p->dev, p->recording);
+    if (p->dev->api->capture_begin(p->dev) != OL_OK) {
+        ctx_clear(p->ctx);
+        p->no_recording = true;
+        return ops_launch(p, changed);
+    }
+    ol_status status = ops_launch(p, changed);
+    const ol_status end = p->dev->api->capture_end(p->dev, &p->recording);
+    if (status == OL_OK && end == OL_OK) return p->dev->api->replay(p->dev, p->recording);
+    ctx_log(p->ctx, OL_LOG_WARNING, "%s cannot record graphs; launching op by op", p->dev->api->name);
+    ctx_clear(p->ctx);
+    p->recording = NULL;
+    p->no_recording = true;
+    return ops_launch(p, changed);
+}
+
+ol_status plan_run(plan *p) {
+    if (p->n_unbound > 0) return unbound_complain(p);
+    ol_status status = run_begin(p);
+    if (status != OL_OK) return status;
+    status = ops_run(p);
+    if (status == OL_OK) {
+        p->params_changed = false;
+        p->n_runs++;
+    }
     const ol_status end = run_end(p);
     return status != OL_OK ? status : end;
 }

@@ -25,6 +25,7 @@ static void lifetimes_find(planner *p) {
         p->at[t] = (placement){.root = (tensor_ref)t, .next = TENSOR_NONE, .over = TENSOR_NONE};
         p->at[t].bound = role == ROLE_PARAM || role == ROLE_BUFFER || role == ROLE_GRAD;
         p->at[t].block = p->dev->api->block(p->dev, g, (tensor_ref)t);
+        p->at[t].element = p->dev->api->element != NULL ? p->dev->api->element(p->dev, g, (tensor_ref)t) : tensor->type;
         p->at[t].defined = tensor->producer;
         p->at[t].last = role == ROLE_INPUT || role == ROLE_OUTPUT ? (int32_t)g->n_ops : tensor->producer;
     }
@@ -73,7 +74,8 @@ static bool storage_valid(const planner *p, tensor_ref root) {
 
 static bool may_share(const planner *p, tensor_ref a, tensor_ref b) {
     const graph_tensor *ta = &p->g->tensors[a], *tb = &p->g->tensors[b];
-    if (p->at[a].bound || p->at[b].bound || ta->type != tb->type || p->at[a].block != p->at[b].block) return false;
+    if (p->at[a].bound || p->at[b].bound || p->at[a].element != p->at[b].element || p->at[a].block != p->at[b].block)
+        return false;
     if (ta->shape.rank != 4 || tb->shape.rank != 4) return shape_equal(&ta->shape, &tb->shape);
     return ta->shape.dim[0] == tb->shape.dim[0] && ta->shape.dim[2] == tb->shape.dim[2] &&
            ta->shape.dim[3] == tb->shape.dim[3];
@@ -154,6 +156,12 @@ static void views_find(planner *p) {
     }
 }
 
+/* The block in memory: for channels-last maps the padded channels of the root. */
+static int block_of(const planner *p, tensor_ref t) {
+    if (p->at[t].block != BLOCK_CHANNELS_LAST) return p->at[t].block;
+    return (int)((channels_of(p, p->at[t].root) + 7) / 8 * 8);
+}
+
 typedef struct storage {
     tensor_ref root;
     int32_t defined, last;
@@ -198,8 +206,11 @@ static size_t offsets_assign(storage *all, size_t n, storage **live) {
 static storage storage_of(const planner *p, tensor_ref root) {
     const graph_tensor *t = &p->g->tensors[root];
     const int64_t images = t->shape.rank == 4 ? t->shape.dim[0] : 1;
-    const int64_t elements = images * layout_image_elements(&t->shape, p->at[root].block);
-    const size_t bytes = (size_t)elements * dtype_bytes(t->type);
+    const int64_t elements = images * layout_image_elements(&t->shape, block_of(p, root));
+    size_t bytes = (size_t)elements * dtype_bytes(p->at[root].element);
+    const size_t private_bytes =
+        p->dev->api->private_bytes != NULL ? p->dev->api->private_bytes(p->dev, p->g, root) : 0;
+    if (private_bytes > 0) bytes = private_bytes;
     storage s = {.root = root, .defined = INT32_MAX, .last = -1};
     s.bytes = (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     for (tensor_ref m = root; m != TENSOR_NONE; m = p->at[m].next) {
@@ -211,10 +222,11 @@ static storage storage_of(const planner *p, tensor_ref root) {
 
 static void members_place(planner *p, const storage *s) {
     const shape *shape = graph_shape(p->g, s->root);
-    const size_t element = dtype_bytes(p->g->tensors[s->root].type);
+    const size_t element = dtype_bytes(p->at[s->root].element);
     const int64_t plane = shape->rank == 4 ? shape->dim[2] * shape->dim[3] : 0;
     for (tensor_ref t = s->root; t != TENSOR_NONE; t = p->at[t].next) {
-        const int block = p->at[t].block;
+        const int block = block_of(p, t);
+        p->at[t].block = block;
         const int64_t skip = p->at[t].begin / block * plane * block + p->at[t].begin % block;
         p->at[t].offset_bytes = s->offset + (size_t)skip * element;
         p->at[t].batch_stride = layout_image_elements(shape, block);
@@ -229,7 +241,7 @@ static ol_status arena_lay_out(planner *p, size_t *arena_bytes) {
     if (all == NULL || live == NULL) goto fail;
     size_t n = 0;
     for (size_t t = 0; t < g->n_tensors; t++) {
-        p->at[t].batch_stride = layout_image_elements(&g->tensors[t].shape, p->at[t].block);
+        if (p->at[t].bound) p->at[t].batch_stride = layout_image_elements(&g->tensors[t].shape, p->at[t].block);
         if (p->at[t].root == (tensor_ref)t && !p->at[t].bound) all[n++] = storage_of(p, (tensor_ref)t);
     }
     qsort(all, n, sizeof *all, storage_order);

@@ -15,6 +15,7 @@ typedef struct placement {
     int64_t begin;
     int32_t defined, last; /* first op that writes it (-1: the host), last op that touches it (n_ops: the host) */
     int block;
+    dtype element;       /* as stored */
     bool bound;          /* PARAM, BUFFER, GRAD: memory comes from outside */
     size_t offset_bytes; /* in the arena */
     int64_t batch_stride;

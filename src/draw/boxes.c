@@ -38,7 +38,7 @@ void draw_box(canvas *c, const detection *row, const char *text, double line_wid
     colour k = class_colour(row->class_id);
     canvas_frame(c, b[0] + 0.5, b[1] + 0.5, b[2] - b[0], b[3] - b[1], k, line_width);
     if (!text[0]) return;
-    double pad = fmax(2, text_px * 0.14), width = ceil(canvas_text_width(c, text, text_px, false) + 2 * pad);
+    double pad = fmax(2, text_px * 0.14), width = ceil(canvas_text_width(c, text, text_px) + 2 * pad);
     double height = ceil(text_px * 1.2), x = b[0] + 0.5 - line_width / 2;
     if (x + width > canvas_width(c)) x = canvas_width(c) - width;
     if (x < 0) x = 0;

@@ -1,6 +1,7 @@
 #include "draw/canvas.h"
 
 #include "base/file.h"
+#include "draw/font.h"
 
 #include <cairo.h>
 #include <math.h>
@@ -11,16 +12,10 @@ struct canvas {
     ol_context *ctx;
     cairo_surface_t *surface;
     cairo_t *cr;
-    const char *family;
+    font *font; /* opened with the first text; NULL: the library's own strokes */
+    bool font_tried;
     int width, height;
 };
-
-/* Without its configuration the font finder prints to stderr and finds nothing: use the built-in strokes then. */
-static const char *font_family(void) {
-    if (getenv("FONTCONFIG_FILE") || getenv("FONTCONFIG_PATH") || file_exists("/etc/fonts/fonts.conf"))
-        return "DejaVu Sans";
-    return "@cairo:";
-}
 
 ol_status canvas_create(ol_context *ctx, int width, int height, canvas **out) {
     if (width < 1 || height < 1 || width > 32767 || height > 32767)
@@ -31,7 +26,6 @@ ol_status canvas_create(ol_context *ctx, int width, int height, canvas **out) {
     c->ctx = ctx;
     c->width = width;
     c->height = height;
-    c->family = font_family();
     c->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
     c->cr = cairo_create(c->surface);
     if (cairo_status(c->cr) != CAIRO_STATUS_SUCCESS) {
@@ -68,6 +62,7 @@ ol_status canvas_create_from_image(ol_context *ctx, const image *im, canvas **ou
 
 void canvas_destroy(canvas *c) {
     if (!c) return;
+    font_close(c->font);
     cairo_destroy(c->cr);
     cairo_surface_destroy(c->surface);
     mem_free(c->ctx, c);
@@ -112,7 +107,7 @@ ol_status canvas_write_png(canvas *c, const char *path) {
     size_t n_bytes = 0;
     ol_status status = canvas_to_image(c, &im);
     if (!status) status = image_encode_png(c->ctx, &im, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(c->ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(c->ctx, path, bytes, n_bytes);
     mem_free(c->ctx, bytes);
     image_deinit(c->ctx, &im);
     return status;
@@ -125,7 +120,7 @@ ol_status canvas_write_jpeg(canvas *c, const char *path, int quality) {
     image_jpeg_options options = {.quality = quality};
     ol_status status = canvas_to_image(c, &im);
     if (!status) status = image_encode_jpeg(c->ctx, &im, &options, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(c->ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(c->ctx, path, bytes, n_bytes);
     mem_free(c->ctx, bytes);
     image_deinit(c->ctx, &im);
     return status;
@@ -229,16 +224,20 @@ static void repair_text(const char *text, char *out) {
     out[n] = 0;
 }
 
-static void set_font(canvas *c, double size_px, bool bold) {
-    cairo_select_font_face(c->cr, c->family, CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+/* The built-in face of the drawing library needs no file and no search. */
+static bool choose_font(canvas *c, double size_px) {
+    if (!c->font_tried) c->font = font_open(c->ctx);
+    c->font_tried = true;
+    if (c->font) return true;
+    cairo_select_font_face(c->cr, "@cairo:", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_font_size(c->cr, size_px);
+    return false;
 }
 
-double canvas_text_width(canvas *c, const char *text, double size_px, bool bold) {
+double canvas_text_width(canvas *c, const char *text, double size_px) {
     char repaired[TEXT_MAX_BYTES];
     repair_text(text, repaired);
-    set_font(c, size_px, bold);
+    if (choose_font(c, size_px)) return font_width(c->font, repaired, size_px);
     cairo_text_extents_t e = {0};
     cairo_text_extents(c->cr, repaired, &e);
     return e.x_advance;
@@ -247,14 +246,19 @@ double canvas_text_width(canvas *c, const char *text, double size_px, bool bold)
 void canvas_text(canvas *c, double x, double y, const char *text, const text_style *style) {
     char repaired[TEXT_MAX_BYTES];
     repair_text(text, repaired);
-    double width = style->anchor == TEXT_LEFT ? 0 : canvas_text_width(c, text, style->size_px, style->bold);
+    double width = style->anchor == TEXT_LEFT ? 0 : canvas_text_width(c, text, style->size_px);
     double back = style->anchor == TEXT_RIGHT ? width : width / 2;
-    set_font(c, style->size_px, style->bold);
     set_colour(c, style->k, 1);
     cairo_save(c->cr);
     cairo_translate(c->cr, x, y);
     if (style->upwards) cairo_rotate(c->cr, -3.14159265358979323846 / 2);
-    cairo_move_to(c->cr, -back, 0);
-    cairo_show_text(c->cr, repaired);
+    if (choose_font(c, style->size_px)) {
+        font_path(c->font, c->cr, repaired, style->size_px, -back, 0);
+        cairo_fill(c->cr);
+    } else {
+        cairo_move_to(c->cr, -back, 0);
+        cairo_show_text(c->cr, repaired);
+    }
+    cairo_new_path(c->cr);
     cairo_restore(c->cr);
 }

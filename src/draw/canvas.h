@@ -1,6 +1,6 @@
-/* A surface to draw on: lines, boxes, text, pictures. The only module that knows the drawing library (cairo). Text is
- * set in DejaVu Sans, or in the library's built-in strokes where no font is installed. One thread at a time per canvas;
- * errors stick and come out of the functions that return a status. */
+/* A surface to draw on: lines, boxes, text, pictures. Keeps the drawing library (cairo) out of the rest of the program.
+ * Text is set in DejaVu Sans, or in the library's built-in strokes where no font is found. One thread at a time per
+ * canvas; errors stick and come out of the functions that return a status. */
 #ifndef DRAW_CANVAS_H
 #define DRAW_CANVAS_H
 
@@ -29,7 +29,7 @@ int canvas_height(const canvas *c);
 
 /* The drawn pixels as B,G,R. */
 ol_status canvas_to_image(canvas *c, image *out);
-/* Atomic; the message names the path. */
+/* Whole or not at all; the message names the path. */
 ol_status canvas_write_png(canvas *c, const char *path);
 ol_status canvas_write_jpeg(canvas *c, const char *path, int quality);
 
@@ -48,13 +48,12 @@ typedef enum text_anchor { TEXT_LEFT, TEXT_CENTRE, TEXT_RIGHT } text_anchor;
 typedef struct text_style {
     double size_px; /* of the em square */
     text_anchor anchor;
-    bool bold;
     bool upwards; /* turned 90 degrees to the left around its anchor */
     colour k;
 } text_style;
 /* UTF-8; (x, y) is a point of the baseline. Invalid UTF-8 is shown with '?' in place of the bad bytes. */
 void canvas_text(canvas *c, double x, double y, const char *text, const text_style *style);
 /* Advance width in pixels. */
-double canvas_text_width(canvas *c, const char *text, double size_px, bool bold);
+double canvas_text_width(canvas *c, const char *text, double size_px);
 
 #endif

@@ -91,3 +91,19 @@ ol_status draw_grid(ol_context *ctx, const char *path, const batch *b, const det
     canvas_destroy(c);
     return status;
 }
+
+ol_status draw_first_batches(ol_context *ctx, loader *l, int epoch, int n, const char *folder, const char *const *names,
+                             int nc) {
+    arena a;
+    arena_init(&a, ctx, 0);
+    ol_status status = loader_start(l, epoch);
+    for (int i = 0; i < n && !status; i++) {
+        const batch *b = NULL;
+        status = loader_next(l, &b);
+        if (status || !b) break;
+        const char *path = arena_printf(&a, "%s/train_batch%d.jpg", folder, i);
+        status = path ? draw_grid(ctx, path, b, NULL, names, nc) : OL_ERROR_MEMORY;
+    }
+    arena_deinit(&a);
+    return status;
+}

@@ -1,5 +1,7 @@
 #include "formats/checkpoint.h"
 
+#include "base/file.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +34,17 @@ void checkpoint_note_form(checkpoint *c) {
 ol_status checkpoint_model_source(arena *a, const checkpoint *c, const char *name, model_source *out) {
     model_source source = {
         .name = name, .yaml = c->yaml, .state = &c->weights, .scale = c->scale != NULL ? c->scale[0] : '\0'};
+    if (c->yaml == NULL) { /* a plain state dict: the file's name has to say which model it is for */
+        const char letter = scale_letter(path_name(name));
+        source.name = letter != '\0' ? arena_printf(a, "yolo26%c.yaml", letter) : name;
+        if (source.name == NULL) return OL_ERROR_MEMORY;
+        if (letter == '\0')
+            return ctx_fail(c->ctx, OL_ERROR_FORMAT,
+                            "'%s' holds weights without a model description; name it like yolo26n-mine.pt, or give a "
+                            "whole checkpoint",
+                            name);
+        ctx_log(c->ctx, OL_LOG_WARNING, "'%s' holds a plain state dict: taken for %s by its name", name, source.name);
+    }
     const size_t n = c->names != NULL && c->names->kind == VALUE_MAP ? c->names->as.map.count : 0;
     const char **names = arena_alloc(a, n, sizeof *names);
     if (names == NULL) return OL_ERROR_MEMORY;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_VALUE_NODES   ((size_t)200000)
 #define MAX_TEXT_BYTES    ((size_t)128 << 20)
@@ -151,13 +152,15 @@ static ol_status choose_model(reader *r) {
     const pickle_node *ema = pickle_get(r->root, "ema"), *model = pickle_get(r->root, "model");
     r->model = module_is(ema) ? ema : module_is(model) ? model : module_is(r->root) ? r->root : NULL;
     r->dict = is_state_dict(ema) ? ema : is_state_dict(model) ? model : is_state_dict(r->root) ? r->root : NULL;
+    if (r->model != NULL && module_child_node(r->model, "model") == NULL)
+        return ctx_fail(r->ctx, OL_ERROR_FORMAT,
+                        "'%s' holds a module of the class '%s', not a model of this family; give another file", r->name,
+                        module_class_name(r->model));
     if (r->model != NULL) return OL_OK;
     if (r->dict == NULL)
         return ctx_fail(r->ctx, OL_ERROR_FORMAT,
                         "'%s' is a torch file without a model in it; give a checkpoint such as best.pt or last.pt",
                         r->name);
-    ctx_log(r->ctx, OL_LOG_WARNING, "'%s' holds a plain state dict: its name must say the model (such as yolo26n.pt)",
-            r->name);
     return OL_OK;
 }
 
@@ -279,7 +282,7 @@ static ol_status read_from(ol_context *ctx, const char *name, torch_archive *t, 
 
 ol_status checkpoint_read(ol_context *ctx, const char *path, checkpoint *out) {
     torch_archive *t = NULL;
-    if (strcmp(path_suffix(path), ".safetensors") == 0) return safetensors_read(ctx, path, out);
+    if (strcasecmp(path_suffix(path), ".safetensors") == 0) return safetensors_read(ctx, path, out);
     ol_status status = torch_archive_open(ctx, path, &t);
     if (status == OL_OK) status = read_from(ctx, path, t, out);
     torch_archive_close(t);

@@ -126,6 +126,12 @@ static void put_metadata(exporter *x) {
     metadata_value(x, "imgsz", size);
     metadata_value(x, "names", names_value(x));
     metadata_value(x, "args", arguments_value(x));
+    onnx_metadata(
+        x->onnx, "layout",
+        x->o.nms == SETTING_NONE
+            ? "output0 (batch, 4+classes, anchors): centre x, centre y, width, height in input pixels, then class "
+              "scores 0..1; suppression follows outside"
+            : "output0 (batch, rows, 6): x1, y1, x2, y2 in input pixels, score, class; best first");
     metadata_int(x, "channels", m->desc.channels);
     metadata_value(x, "end2end", value_bool(a, x->o.nms == SETTING_FALSE));
 }

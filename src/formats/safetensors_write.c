@@ -34,7 +34,7 @@ static ol_status put_metadata(text *out, arena *a, const char *key, const value 
 
 /* The description without what a source file may have added to it. */
 static const value *own_yaml(arena *a, const value *yaml) {
-    static const char *const kept[] = {"nc", "end2end", "reg_max", "scales", "scale", "channels", "backbone", "head"};
+    static const char *const kept[] = {"nc", "end2end", "reg_max", "scales", "scale", "channels", "yaml_file", "backbone", "head"};
     value *map = value_map(a);
     for (size_t i = 0; map != NULL && i < sizeof kept / sizeof *kept; i++)
         if (value_get(yaml, kept[i]) != NULL && value_set(a, map, kept[i], value_get(yaml, kept[i])) != OL_OK)

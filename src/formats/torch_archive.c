@@ -310,6 +310,12 @@ static ol_status load_storage(torch_archive *t, const char *tensor, const tensor
     return OL_OK;
 }
 
+/* Read again should another tensor share it. */
+static void release_storage(torch_archive *t, const tensor_view_spec *v) {
+    mem_free(t->ctx, t->storages[v->entry].bytes);
+    t->storages[v->entry] = (storage){0};
+}
+
 static bool is_dense(const tensor_view_spec *v) {
     int64_t expected = 1;
     for (int i = v->shape.rank - 1; i >= 0; i--) {
@@ -360,5 +366,6 @@ ol_status torch_tensor_read(torch_archive *t, const pickle_node *node, tensor_li
     else
         convert_to_f32(v.type, from, dst->data, count);
     mem_free(t->ctx, dense);
+    if (count * size == s->n_bytes) release_storage(t, &v); /* most tensors own their storage */
     return OL_OK;
 }

@@ -246,7 +246,7 @@ static ol_status resolve_stride(arena *a, const model_desc *desc, layer_desc *la
     switch (layer->kind->type) {
     case MODULE_CONV:
     case MODULE_DWCONV:
-        for (int i = 0; i < layer->repeats; i++) layer->stride *= argument_int(layer, "stride");
+        for (int i = 0; i < layer->repeats && layer->stride <= 256; i++) layer->stride *= argument_int(layer, "stride");
         if (layer->stride > 256) return layer_fail(a->ctx, desc, layer, "the picture is reduced more than 256 times");
         return OL_OK;
     case MODULE_UPSAMPLE:

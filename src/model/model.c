@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_PARAMETERS ((int64_t)1 << 31)
+
 static ol_status placeholder_names(model *m) {
     m->names = arena_alloc(&m->arena, (size_t)m->desc.nc, sizeof *m->names);
     if (m->names == NULL) return OL_ERROR_MEMORY;
@@ -23,6 +25,11 @@ ol_status model_create(ol_context *ctx, const model_spec *spec, model **out) {
     tensor_list_init(&m->state, ctx);
     ol_status status = description_parse(&m->arena, spec, &m->desc);
     if (status == OL_OK) status = module_tree_build(&m->arena, &m->desc, &m->root);
+    if (status == OL_OK && module_parameters(m->root) > MAX_PARAMETERS) {
+        status =
+            ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "%s: %lld parameters are too many (limit %lld); use smaller widths",
+                     m->desc.source, (long long)module_parameters(m->root), (long long)MAX_PARAMETERS);
+    }
     if (status == OL_OK) status = module_state(m->root, &m->state);
     if (status == OL_OK) status = placeholder_names(m);
     if (status != OL_OK) goto fail;

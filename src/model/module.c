@@ -34,9 +34,9 @@
 
 static const module_kind kinds[MODULE_TYPE_COUNT] = {
     [MODULE_CONV2D] = {MODULE_CONV2D, NULL, "torch.nn.modules.conv.Conv2d", .forward = conv2d_forward},
-    [MODULE_BATCH_NORM] = {MODULE_BATCH_NORM, NULL, "torch.nn.modules.batchnorm.BatchNorm2d"},
-    [MODULE_SILU] = {MODULE_SILU, NULL, "torch.nn.modules.activation.SiLU"},
-    [MODULE_IDENTITY] = {MODULE_IDENTITY, NULL, "torch.nn.modules.linear.Identity"},
+    [MODULE_BATCH_NORM] = {.type = MODULE_BATCH_NORM, .global = "torch.nn.modules.batchnorm.BatchNorm2d"},
+    [MODULE_SILU] = {.type = MODULE_SILU, .global = "torch.nn.modules.activation.SiLU"},
+    [MODULE_IDENTITY] = {.type = MODULE_IDENTITY, .global = "torch.nn.modules.linear.Identity"},
     [MODULE_MAX_POOL] = {MODULE_MAX_POOL, NULL, "torch.nn.modules.pooling.MaxPool2d", .forward = max_pool_forward},
     [MODULE_UPSAMPLE] = {MODULE_UPSAMPLE, "nn.Upsample", "torch.nn.modules.upsampling.Upsample",
                          .arguments = {{"size", ARGUMENT_NULL, 0, 0, 0},
@@ -47,7 +47,7 @@ static const module_kind kinds[MODULE_TYPE_COUNT] = {
                        .arguments = {{"dimension", ARGUMENT_INT, 1, 1, 1}}, .forward = concat_forward},
     [MODULE_SEQUENTIAL] = {MODULE_SEQUENTIAL, NULL, "torch.nn.modules.container.Sequential",
                            .forward = sequential_forward},
-    [MODULE_LIST] = {MODULE_LIST, NULL, "torch.nn.modules.container.ModuleList"},
+    [MODULE_LIST] = {.type = MODULE_LIST, .global = "torch.nn.modules.container.ModuleList"},
     [MODULE_CONV] = {MODULE_CONV, "Conv", "ultralytics.nn.modules.conv.Conv", .takes_channels = true,
                      .arguments = {C1, C2, KERNEL(1), STRIDE, PADDING, GROUPS, DILATION, ACT}, .forward = conv_forward},
     [MODULE_DWCONV] = {MODULE_DWCONV, "DWConv", "ultralytics.nn.modules.conv.DWConv", .takes_channels = true,
@@ -131,4 +131,15 @@ static ol_status state_visit(void *user, module *m) {
 
 ol_status module_state(module *root, tensor_list *state) {
     return module_walk(root, state_visit, state);
+}
+
+int64_t module_parameters(const module *m) {
+    int64_t n = 0;
+    if (m->kind->type == MODULE_CONV2D) {
+        n = (int64_t)m->c2 * (m->c1 / m->groups) * m->kernel * m->kernel + (m->bias ? m->c2 : 0);
+    } else if (m->kind->type == MODULE_BATCH_NORM) {
+        n = 2 * (int64_t)m->c2;
+    }
+    for (int i = 0; i < m->n_children; i++) n += module_parameters(m->children[i]);
+    return n;
 }

@@ -82,6 +82,8 @@ ol_status module_tree_build(arena *a, const model_desc *desc, module **root);
 typedef ol_status (*module_visit_fn)(void *user, module *m);
 ol_status module_walk(module *root, module_visit_fn visit, void *user);
 
+/* Trainable numbers of the tree. */
+int64_t module_parameters(const module *m);
 /* Appends the state-dict entries of the tree (cleared) in the reference's order. */
 ol_status module_state(module *root, tensor_list *state);
 /* Folds batch norms: see model_fold in model.h. */

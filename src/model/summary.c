@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static ol_status count_visit(void *user, module *m) {
-    int64_t *n = user;
-    if (m->kind->type == MODULE_CONV2D) {
-        *n += (int64_t)m->c2 * (m->c1 / m->groups) * m->kernel * m->kernel + (m->bias ? m->c2 : 0);
-    } else if (m->kind->type == MODULE_BATCH_NORM) {
-        *n += 2 * (int64_t)m->c2;
-    }
-    return OL_OK;
-}
-
 ol_status model_log_layers(const model *m) {
     text args;
     text_init(&args, m->ctx);
@@ -23,18 +13,16 @@ ol_status model_log_layers(const model *m) {
     ctx_log(m->ctx, OL_LOG_INFO, "%3s%20s%3s%10s  %-45s%-30s", "", "from", "n", "params", "module", "arguments");
     for (int i = 0; i < m->desc.n_layers && !args.failed; i++) {
         const layer_desc *l = &m->desc.layers[i];
-        int64_t params = 0;
         char from[LAYER_MAX_FROM * 8];
         int used = snprintf(from, sizeof from, l->n_from > 1 ? "[%d" : "%d", l->from[0]);
         for (int k = 1; k < l->n_from && used < (int)sizeof from; k++) {
             used += snprintf(from + used, sizeof from - (size_t)used, ", %d", l->from[k]);
         }
         if (l->n_from > 1 && used < (int)sizeof from) snprintf(from + used, sizeof from - (size_t)used, "]");
-        module_walk(m->root->children[i], count_visit, &params);
         text_clear(&args);
         literal_write(&args, l->args);
-        ctx_log(m->ctx, OL_LOG_INFO, "%3d%20s%3d%10lld  %-45s%-30s", i, from, l->table_repeats, (long long)params,
-                l->kind->global, text_c(&args));
+        ctx_log(m->ctx, OL_LOG_INFO, "%3d%20s%3d%10lld  %-45s%-30s", i, from, l->table_repeats,
+                (long long)module_parameters(m->root->children[i]), l->kind->global, text_c(&args));
     }
     const ol_status status = args.failed ? OL_ERROR_MEMORY : OL_OK;
     text_deinit(&args);
@@ -73,7 +61,8 @@ static ol_status leaf_visit(void *user, module *m) {
         if (m->share < MAX_SHARED) u->seen[m->share] = true;
     }
     u->leaves++;
-    return count_visit(&u->parameters, m);
+    u->parameters += module_parameters(m);
+    return OL_OK;
 }
 
 /* The reference's figure: two operations a multiply-add of convolutions and attention products, eight an element of a

@@ -110,7 +110,7 @@ static ol_status write_jpeg(ol_context *ctx, const char *path, const image *im, 
     size_t n_bytes = 0;
     image_jpeg_options options = {.quality = JPEG_QUALITY, .full_chroma = full_chroma};
     ol_status status = image_encode_jpeg(ctx, im, &options, &bytes, &n_bytes);
-    if (!status) status = file_write_atomic(ctx, path, bytes, n_bytes);
+    if (!status) status = file_write_whole(ctx, path, bytes, n_bytes);
     mem_free(ctx, bytes);
     return status;
 }
@@ -121,7 +121,12 @@ static ol_status save_picture(result_saver *v, arena *a, const predict_result *r
     ol_status status = path ? result_draw(v->ctx, v->s, r, &drawn) : OL_ERROR_MEMORY;
     if (!status) status = write_jpeg(v->ctx, path, &drawn, false);
     image_deinit(v->ctx, &drawn);
-    return status;
+    if (status != OL_ERROR_UNSUPPORTED) return status;
+    char message[256]; /* a picture too large to draw on must not end the run */
+    ctx_message(v->ctx, message, sizeof message);
+    ctx_clear(v->ctx);
+    ctx_log(v->ctx, OL_LOG_WARNING, "%s: no annotated picture is saved: %s", r->path, message);
+    return OL_OK;
 }
 
 static ol_status save_labels(result_saver *v, arena *a, const predict_result *r, const char *stem) {
@@ -132,7 +137,7 @@ static ol_status save_labels(result_saver *v, arena *a, const predict_result *r,
     text t;
     text_init(&t, v->ctx);
     result_print_labels(&t, r, v->s->save_conf);
-    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_atomic(v->ctx, path, t.bytes, t.length);
+    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_whole(v->ctx, path, t.bytes, t.length);
     text_deinit(&t);
     if (!status) v->n_labels++;
     return status;

@@ -84,7 +84,7 @@ ol_status predictions_write(ol_context *ctx, const char *path, const text *recor
     text_printf(&whole, "[");
     text_append(&whole, records->bytes, records->length);
     text_printf(&whole, "]");
-    ol_status status = whole.failed ? OL_ERROR_MEMORY : file_write_atomic(ctx, path, whole.bytes, whole.length);
+    ol_status status = whole.failed ? OL_ERROR_MEMORY : file_write_whole(ctx, path, whole.bytes, whole.length);
     text_deinit(&whole);
     return status;
 }
@@ -119,7 +119,7 @@ ol_status label_file_write(ol_context *ctx, const char *path, const detection *r
         if (scores) text_printf(&t, " %g", (double)d->score);
         text_printf(&t, "\n");
     }
-    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_atomic(ctx, path, t.bytes, t.length);
+    ol_status status = t.failed ? OL_ERROR_MEMORY : file_write_whole(ctx, path, t.bytes, t.length);
     text_deinit(&t);
     return status;
 }

@@ -135,7 +135,89 @@ bad "nc" predict model=bad.yaml source="$picture"
 yaml bad.yaml <<< $'nc: 3\nreg_max: 1\nend2end: True\nbackbone:\n  - [-1, 1, Conv, [99999999999, 3, 2]]\nhead:\n  - [[0], 1, Detect, [nc]]'
 bad "bad.yaml:5" predict model=bad.yaml source="$picture"
 
-#MORE
+# --- data sets
+train=(train $model epochs=1 imgsz=64 batch=2 plots=False)
+data() { yaml data.yaml; }
+bad "absent.yaml" "${train[@]}" data=absent.yaml
+bad "absent.yaml" val $model data=absent.yaml imgsz=64
+bad "'data' is missing" val $model imgsz=64
+: > data.yaml
+bad "data.yaml" "${train[@]}" data=data.yaml
+data <<< "[1, 2"
+bad "data.yaml:" "${train[@]}" data=data.yaml
+data <<< "- a"
+bad "data.yaml" "${train[@]}" data=data.yaml
+data <<< $'val: shapes/images/val\nnames: [a]'
+bad "train" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/train\nnames: [a, b, c, d]'
+bad "val" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/train\nval: shapes/images/val'
+bad "names" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/train\nval: shapes/images/val\nnc: 3\nnames: [a, b]'
+bad "nc" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/train\nval: shapes/images/val\nnc: 0\nnames: []'
+bad "data.yaml" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/nowhere\nval: shapes/images/val\nnames: [a, b, c, d]'
+bad "nowhere" "${train[@]}" data=data.yaml
+data <<< $'path: nowhere\ntrain: images/train\nval: images/val\nnames: [a, b, c, d]'
+bad "nowhere" "${train[@]}" data=data.yaml
+data <<< $'train: empty\nval: shapes/images/val\nnames: [a, b, c, d]'
+bad "empty" "${train[@]}" data=data.yaml
+data <<< $'train: shapes/images/train\nval: shapes/images/val\nnames: {0: a, 2: b}'
+bad "names" "${train[@]}" data=data.yaml
+bad "no 'test' entry" val $model data=shapes/data.yaml split=test imgsz=64
+
+# --- labels: a set whose only picture has the label file given on stdin
+labels() {
+  rm -rf one
+  mkdir -p one/images/train one/labels/train
+  cp shapes/images/train/000.png one/images/train/a.png
+  cat > one/labels/train/a.txt
+  data <<< $'path: one\ntrain: images/train\nval: images/train\nnames: [a, b]'
+}
+labels <<< "0 0.5 0.5 0.2"
+bad "4 columns detected" "${train[@]}" data=data.yaml
+labels <<< "zero 0.5 0.5 0.2 0.2"
+bad "'zero' is not a number" "${train[@]}" data=data.yaml
+labels <<< "0 0.5 0.5 nan 0.2"
+bad "'nan' is not a finite number" "${train[@]}" data=data.yaml
+labels <<< "7 0.5 0.5 0.2 0.2"
+bad "Label class 7 exceeds dataset class count 2" "${train[@]}" data=data.yaml
+labels <<< "-1 0.5 0.5 0.2 0.2"
+bad "negative label values [-1]" "${train[@]}" data=data.yaml
+labels <<< "0 50 50 20 20"
+bad "non-normalized or out of bounds coordinates [50]" "${train[@]}" data=data.yaml
+labels < /dev/null
+bad "hold no objects" "${train[@]}" data=data.yaml
+labels <<< "0 0.5 0.5 0.2 0.2"
+echo "not a picture" > one/images/train/a.png
+bad "a.png" "${train[@]}" data=data.yaml
+
+# --- training and resuming
+bad "imgsz=32" "${train[@]}" data=shapes/data.yaml imgsz=32 batch=1
+bad "freeze" "${train[@]}" data=shapes/data.yaml freeze=24
+bad "last.pt" train resume=True $model
+bad "absent.pt" "${train[@]}" data=shapes/data.yaml pretrained=absent.pt
+"$yolo" "${train[@]}" data=shapes/data.yaml project="$work/runs" name=done > /dev/null 2>&1 || echo "the run to break files of failed"
+cp "$work/runs/done/weights/last.pt" done.pt
+bad "done.pt" train resume=True model=done.pt
+head -c 100000 done.pt > half.pt
+bad "half.pt" predict model=half.pt source="$picture"
+bad "half.pt" train resume=half.pt
+{ head -c 3000 done.pt; head -c 200000 /dev/zero; tail -c +203001 done.pt; } > holes.pt
+bad "holes.pt" predict model=holes.pt source="$picture"
+printf '\x08\0\0\0\0\0\0\0{"a":12}' > short.safetensors
+bad "short.safetensors" predict model=short.safetensors source="$picture"
+
+# --- export
+cp done.pt export.pt
+bad "Invalid export format='juggle'" export model=export.pt format=juggle
+bad "'format=engine' is not supported yet" export model=export.pt format=engine
+bad "'opset=5' is out of range" export model=export.pt format=onnx opset=5
+bad "argument 'workspace' is not supported" export model=export.pt format=onnx workspace=4
+bad "'quantize'" export model=export.pt format=onnx quantize=8
+mkdir export.onnx
+bad "export.onnx" export model=export.pt format=onnx
 
 echo "$n cases, $failures failed"
 [ "$n" -ge 60 ] || { echo "at least 60 cases are wanted"; exit 1; }

@@ -18,7 +18,7 @@ if grep -q '{SHARED}' "$file" && [ ! -d "$shared" ]; then echo "skipped: needs $
 
 clean() {
   sed -E -e "s#$work/run#DIR#g" -e "s#$work/home#HOME#g" -e "s#$shared#{SHARED}#g" -e 's/[0-9]+\.[0-9]ms/N ms/g' -e 's/oneDNN-[0-9.]+ CPU \(.*\)/oneDNN-N CPU (NAME)/' \
-    -e 's/Onelook [0-9.]+ /Onelook V /' -e 's/[0-9]+\.[0-9]{3} hours/N hours/'
+    -e 's/Onelook [0-9.]+ /Onelook V /' -e 's/[0-9]+\.[0-9]{3} hours/N hours/' -e 's/✅ [0-9.]+s/✅ N s/'
 }
 while IFS= read -r line; do
   case "$line" in

@@ -23,6 +23,11 @@ ol_context *test_context(void) {
     return ctx;
 }
 
+const char *test_device_name(void) {
+    const char *named = getenv("ONELOOK_TEST_DEVICE");
+    return named != NULL ? named : "cpu";
+}
+
 static ol_status read_whole(arena *a, const char *path, const unsigned char **bytes, size_t *n) {
     char *raw = NULL;
     ol_status status = file_read(a->ctx, path, 0, &raw, n);

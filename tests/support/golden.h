@@ -33,6 +33,9 @@ const char *shared_folder(void);
 /* Ends the test program with CTest's skip code after one line saying what is missing. */
 void skip_without(const char *path, const char *what);
 
+/* The device that graphs of tests run on: environment ONELOOK_TEST_DEVICE ("cuda:0", "hip:0"), else "cpu". */
+const char *test_device_name(void);
+
 /* A context whose warnings and errors go to stderr; aborts the test when it cannot be made. */
 ol_context *test_context(void);
 

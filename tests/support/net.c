@@ -16,7 +16,7 @@ static void check(const net *n, ol_status status) {
 net *net_create(void) {
     net *n = calloc(1, sizeof *n);
     n->ctx = test_context();
-    check(n, device_open(n->ctx, "cpu", &n->dev));
+    check(n, device_open(n->ctx, test_device_name(), &n->dev));
     check(n, graph_create(n->ctx, &n->g));
     return n;
 }
@@ -36,11 +36,22 @@ size_t net_count(const net *n, tensor_ref t) {
 }
 
 tensor_ref net_tensor(net *n, const char *name, tensor_role role, shape s, double lo, double hi) {
+    return net_tensor_typed(n, name, role, DTYPE_F32, s, lo, hi);
+}
+
+tensor_ref net_tensor_typed(net *n, const char *name, tensor_role role, dtype type, shape s, double lo, double hi) {
     tensor_ref t = TENSOR_NONE;
-    check(n, graph_tensor_add(n->g, name, role, DTYPE_F32, s, &t));
+    check(n, graph_tensor_add(n->g, name, role, type, s, &t));
     assert_true(t < NET_MAX_TENSORS);
-    n->value[t] = malloc(net_count(n, t) * sizeof(float));
-    golden_hash(name, n->value[t], net_count(n, t), lo, hi);
+    const size_t count = net_count(n, t);
+    float *values = malloc(count * sizeof *values + 1);
+    golden_hash(name, values, count, lo, hi);
+    for (size_t i = 0; i < count; i++) {
+        const float v = values[i]; /* narrower or equal types: written behind what is read next */
+        if (type == DTYPE_I32) ((int32_t *)(void *)values)[i] = (int32_t)v;
+        if (type == DTYPE_U8) ((uint8_t *)values)[i] = (uint8_t)v;
+    }
+    n->value[t] = values;
     return t;
 }
 
@@ -80,14 +91,20 @@ void net_plan(net *n) {
         if (is_bound(n, t)) check(n, plan_bind(n->p, (tensor_ref)t, n->memory, n->offset[t]));
 }
 
+static void zeros_write(net *n, size_t offset, size_t bytes) {
+    void *zeros = calloc(1, bytes);
+    assert_non_null(zeros);
+    check(n, device_buffer_write(n->memory, offset, zeros, bytes));
+    free(zeros);
+}
+
 void net_run(net *n) {
-    float *host = device_buffer_host(n->memory);
     for (size_t t = 0; t < n->g->n_tensors; t++) {
-        const size_t bytes = net_count(n, (tensor_ref)t) * sizeof(float);
+        const size_t bytes = net_count(n, (tensor_ref)t) * dtype_bytes(n->g->tensors[t].type);
         if (n->g->tensors[t].role == ROLE_GRAD)
-            memset(host + n->offset[t] / sizeof(float), 0, bytes);
+            zeros_write(n, n->offset[t], bytes);
         else if (is_bound(n, t))
-            memcpy(host + n->offset[t] / sizeof(float), n->value[t], bytes);
+            check(n, device_buffer_write(n->memory, n->offset[t], n->value[t], bytes));
         else if (n->value[t] != NULL)
             check(n, plan_write(n->p, (tensor_ref)t, n->value[t], bytes));
     }
@@ -99,7 +116,7 @@ float *net_read(net *n, tensor_ref t) {
     const size_t bytes = net_count(n, t) * sizeof(float);
     float *copy = malloc(bytes);
     if (is_bound(n, (size_t)t))
-        memcpy(copy, (float *)device_buffer_host(n->memory) + n->offset[t] / sizeof(float), bytes);
+        check(n, device_buffer_read(n->memory, n->offset[t], copy, bytes));
     else
         check(n, plan_read(n->p, t, copy, bytes));
     return copy;

@@ -14,7 +14,7 @@ typedef struct net {
     plan *p;
     device_buffer *memory; /* of all bound tensors */
     size_t offset[NET_MAX_TENSORS];
-    float *value[NET_MAX_TENSORS];    /* host values of INPUT, PARAM and BUFFER tensors */
+    float *value[NET_MAX_TENSORS];    /* host values of INPUT, PARAM and BUFFER tensors; of the tensor's own type */
     tensor_ref grad[NET_MAX_TENSORS]; /* after net_derive */
 } net;
 
@@ -22,6 +22,8 @@ net *net_create(void);
 void net_destroy(net *n);
 /* Values uniform in [lo, hi). */
 tensor_ref net_tensor(net *n, const char *name, tensor_role role, shape s, double lo, double hi);
+/* The same for any of f32, i32, u8 (whole numbers). */
+tensor_ref net_tensor_typed(net *n, const char *name, tensor_role role, dtype type, shape s, double lo, double hi);
 tensor_ref net_op(net *n, op_kind kind, const op_attr *attr, const tensor_ref *in, int n_in);
 /* Marks `y` as output "y", makes input "gy" of its shape, derives for every parameter and every f32 input. */
 tensor_ref net_derive(net *n, tensor_ref y);

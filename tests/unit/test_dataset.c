@@ -413,26 +413,6 @@ static void no_cache_costs_a_message(void **state) {
     scratch_destroy(&s);
 }
 
-static void the_sample_set_is_read(void **state) {
-    (void)state;
-    const char *shared = shared_folder();
-    if (shared == NULL) skip_without(shared, "the coco128 pictures");
-    scratch s = scratch_create(NULL, NULL);
-    data_config c;
-    dataset *d = NULL;
-    assert_int_equal(
-        data_config_read(s.ctx, "coco128.yaml", arena_printf(&s.arena, "%s/data", shared), DATA_SPLIT_VAL, &c), OL_OK);
-    assert_int_equal(dataset_open(s.ctx, &c, &(dataset_options){.split = DATA_SPLIT_VAL, .cache_folder = ""}, &d),
-                     OL_OK);
-    assert_int_equal(d->n, 128);
-    assert_int_equal(d->n_labels, 929);
-    assert_int_equal(d->n_missing + d->n_empty, 2);
-    assert_int_equal(d->n_corrupt, 0);
-    dataset_destroy(d);
-    data_config_deinit(&c);
-    scratch_destroy(&s);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pictures_and_labels_are_paired),
@@ -445,7 +425,6 @@ int main(void) {
         cmocka_unit_test(no_edit_goes_unseen),
         cmocka_unit_test(a_broken_cache_is_made_anew),
         cmocka_unit_test(no_cache_costs_a_message),
-        cmocka_unit_test(the_sample_set_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

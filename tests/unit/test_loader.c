@@ -110,6 +110,33 @@ static void batches_do_not_depend_on_threads(void **state) {
     scratch_destroy(&s);
 }
 
+/* A set that does not fit: the oldest pictures make room while others are in use, and partners are recent ones. */
+static void large_sets_reuse_memory(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    dataset *d = open_split(&s, tiny_set(&s, 40, 1), DATA_SPLIT_TRAIN);
+    loader_options o = training(2, 64);
+    o.augment.mixup = 0.5;
+    loader *l = make(&s, d, &o);
+    const uint64_t kept = hash_epoch(&s, l, 0);
+    loader_destroy(l);
+    uint64_t expected = 0;
+    static const int slots[] = {200, 1, 7, 20, 20}, workers[] = {0, 0, 4, 1, 4};
+    for (int k = 0; k < 5; k++) {
+        o.workers = workers[k];
+        o.cache_bytes = k == 0 ? 1 : (uint64_t)slots[k] * 64 * 64 * 3; /* the first: no picture fits */
+        l = make(&s, d, &o);
+        const uint64_t hash = hash_epoch(&s, l, 0);
+        if (k == 0) expected = hash;
+        assert_int_equal(hash, expected); /* of the same samples, however much is kept */
+        assert_int_equal(hash_epoch(&s, l, 0), expected);
+        loader_destroy(l);
+    }
+    assert_true(expected != kept); /* partners come from the 16 pictures before */
+    dataset_destroy(d);
+    scratch_destroy(&s);
+}
+
 static void an_epoch_holds_every_picture_once(void **state) {
     (void)state;
     scratch s = scratch_create(NULL, NULL);
@@ -520,7 +547,8 @@ static void later_epochs_allocate_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_do_not_depend_on_threads),       cmocka_unit_test(an_epoch_holds_every_picture_once),
+        cmocka_unit_test(batches_do_not_depend_on_threads),
+        cmocka_unit_test(large_sets_reuse_memory),       cmocka_unit_test(an_epoch_holds_every_picture_once),
         cmocka_unit_test(closing_mosaic_changes_the_next_epoch),  cmocka_unit_test(validation_letterboxes_in_order),
         cmocka_unit_test(rectangular_training_keeps_shapes),      cmocka_unit_test(multi_scale_batches_vary),
         cmocka_unit_test(a_picture_that_goes_bad_shifts_nothing), cmocka_unit_test(bad_pictures_do_not_stop_training),

@@ -1,5 +1,6 @@
 /* The detection loss against recorded values: CIoU, BCE, assignment, items and gradients of both branches. */
 #include "golden.h"
+#include "plan_harness.h"
 
 #include "ops/bce.h"
 #include "ops/ciou.h"
@@ -200,6 +201,58 @@ static void losses_of_recorded_cases(void **state) {
     }
 }
 
+static tensor_ref input_add(graph *g, const char *name, dtype type, shape s) {
+    tensor_ref t = TENSOR_NONE;
+    assert_int_equal(graph_tensor_add(g, name, ROLE_INPUT, type, s, &t), OL_OK);
+    return t;
+}
+
+/* The same cases as an op of a graph, on whatever device the tests run on. */
+static void losses_through_a_plan(void **state) {
+    (void)state;
+    for (size_t q = 0; q < sizeof cases / sizeof cases[0]; q++) {
+        loss_case c = case_open(cases[q]);
+        ol_context *ctx = test_context();
+        for (int branch = 0; branch < 2; branch++) {
+            const tensor boxes = branch_tensor(&c, branch, "boxes"), scores = branch_tensor(&c, branch, "scores"),
+                         wanted = branch_tensor(&c, branch, "loss_items"), gb = branch_tensor(&c, branch, "grad_boxes"),
+                         gs = branch_tensor(&c, branch, "grad_scores");
+            const int rows = c.max_targets > 0 ? c.max_targets : 1;
+            c.attr.topk = branch == 0 ? 10 : 7;
+            c.attr.topk2 = branch == 0 ? 10 : 1;
+            c.gains[LOSS_GAIN_BRANCH] = (float)c.weight[branch];
+            graph *g = NULL;
+            assert_int_equal(graph_create(ctx, &g), OL_OK);
+            const tensor_ref in[5] = {input_add(g, "boxes", DTYPE_F32, boxes.shape),
+                                      input_add(g, "scores", DTYPE_F32, scores.shape),
+                                      input_add(g, "targets", DTYPE_F32, shape_3d(c.n, rows, 5)),
+                                      input_add(g, "counts", DTYPE_I32, shape_1d(c.n)),
+                                      input_add(g, "gains", DTYPE_F32, shape_1d(LOSS_GAIN_CLASSES + c.nc))};
+            tensor_ref out[3];
+            assert_int_equal(graph_op_add(g, OP_DETECT_LOSS, &c.attr, in, 5, out), OL_OK);
+            static const char *const names[] = {"items", "grad_boxes", "grad_scores"};
+            for (int k = 0; k < 3; k++) graph_output_mark(g, out[k], names[k]);
+            plan_harness h;
+            plan_harness_init(&h, ctx, g, NULL);
+            const void *values[5] = {boxes.data, scores.data, c.targets, c.counts, c.gains};
+            float *found[3];
+            for (int run = 0; run < 3; run++) { /* the second run of a plan may be a recording, the third its replay */
+                for (int k = 0; k < 5; k++) plan_harness_write(&h, in[k], values[k]);
+                plan_harness_run(&h);
+            }
+            for (int k = 0; k < 3; k++) found[k] = plan_harness_read(&h, out[k]);
+            assert_close(cases[q], found[0], tensor_f32(&wanted), 3, 1e-9, 1e-5);
+            assert_close("grad_boxes", found[1], tensor_f32(&gb), (size_t)shape_elements(&gb.shape), 1e-6, 1e-5);
+            assert_close("grad_scores", found[2], tensor_f32(&gs), (size_t)shape_elements(&gs.shape), 1e-6, 1e-5);
+            for (int k = 0; k < 3; k++) free(found[k]);
+            plan_harness_deinit(&h);
+            graph_destroy(g);
+        }
+        ol_context_destroy(ctx);
+        case_close(&c);
+    }
+}
+
 /* Targets that cannot be, and maps that are not finite, must neither crash nor be hidden. */
 static void hostile_targets_and_maps(void **state) {
     (void)state;
@@ -241,6 +294,7 @@ static void hostile_targets_and_maps(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ciou_and_its_gradient), cmocka_unit_test(bce_rounds_as_recorded),
-        cmocka_unit_test(losses_of_recorded_cases), cmocka_unit_test(hostile_targets_and_maps)};
+        cmocka_unit_test(losses_of_recorded_cases), cmocka_unit_test(losses_through_a_plan),
+        cmocka_unit_test(hostile_targets_and_maps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,8 @@ static void test_initial_weights(void **state) {
 static const struct {
     const char *yaml, *message; /* a part of it */
 } bad[] = {
+    {YAML("  - [-1, 40, Conv, [16, 3, 2]]\n" TAIL), "more than 256 times"},
+    {YAML(CONVS "  - [-1, 1, Conv, [32768]]\n  - [-1, 9, Conv, [32768, 31]]\n" TAIL), "parameters are too many"},
     {"", "a map"},
     {"- 1\n- 2\n", "a map"},
     {"nc: 4\nreg_max: 1\n", "'backbone' and 'head'"},

@@ -318,6 +318,56 @@ static void test_runner(void **state) {
     ol_context_destroy(ctx);
 }
 
+/* Grey and four-channel pictures, a model without the one-to-one branch, the smallest picture, losses beside the
+ * outputs. */
+static void test_runner_of_odd_models(void **state) {
+    (void)state;
+    static const char plain[] = "nc: 2\nend2end: False\nreg_max: 1\nbackbone:\n  - [-1, 1, Conv, [8, 3, 2]]\n"
+                                "  - [-1, 1, Conv, [16, 3, 2]]\n  - [-1, 1, Conv, [16, 3, 2]]\n"
+                                "head:\n  - [[1, 2], 1, Detect, [nc]]\n";
+    log_lines log = {0};
+    ol_context *ctx = quiet_context(&log);
+    device *dev;
+    arena a;
+    const value *root;
+    arena_init(&a, ctx, 0);
+    assert_int_equal(device_open(ctx, "cpu", &dev), OL_OK);
+    assert_int_equal(yaml_parse(&a, "plain.yaml", plain, strlen(plain), &root), OL_OK);
+    const struct {
+        model_spec spec;
+        int h, w, anchors;
+    } cases[] = {{{.name = "yolo26n.yaml", .channels = 1, .nc = 1}, 32, 32, 21},
+                 {{.name = "yolo26n.yaml", .channels = 4, .nc = 200}, 96, 32, 63},
+                 {{.name = "plain.yaml", .yaml = root}, 8, 24, 15}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model *m;
+        runner *r;
+        runner_result result;
+        static uint8_t images[2 * 4 * 96 * 96];
+        for (size_t k = 0; k < sizeof images; k++) images[k] = (uint8_t)(k * 40503u >> 8);
+        assert_int_equal(model_create(ctx, &cases[i].spec, &m), OL_OK);
+        model_initialize(m, 1);
+        float rows[2 * 3 * 5] = {0, 0.5F, 0.5F, 0.6F, 0.7F}, gains[205] = {7.5F, 0.5F, 1.5F, 1, 2};
+        const int32_t count[2] = {1, 0};
+        for (int c = 5; c < 205; c++) gains[c] = 1.0F;
+        const runner_targets targets = {.rows = rows, .count = count, .max_targets = 3, .gains = gains};
+        assert_int_equal(runner_create(ctx, dev, m, &(runner_options){.decode = MODEL_ONE2ONE, .loss = true}, &r),
+                         OL_OK);
+        if (runner_run(r, images, 2, cases[i].h, cases[i].w, &targets, &result) != OL_OK) {
+            fail_msg("%s", ol_context_message(ctx));
+        }
+        assert_int_equal(result.anchors, cases[i].anchors);
+        assert_int_equal(result.branch, i == 2 ? MODEL_ONE2MANY : MODEL_ONE2ONE);
+        for (int k = 0; k < 3; k++) assert_true(isfinite(result.loss_items[k]) && result.loss_items[k] > 0);
+        for (int k = 0; k < 2 * result.rows * result.anchors; k++) assert_true(isfinite(result.decoded[k]));
+        runner_destroy(r);
+        model_destroy(m);
+    }
+    device_close(dev);
+    arena_deinit(&a);
+    ol_context_destroy(ctx);
+}
+
 /* What fusing keeps gives the same outputs when it is read back. */
 static void test_fused_source(void **state) {
     (void)state;
@@ -379,7 +429,7 @@ int main(void) {
         cmocka_unit_test(test_transfer_counts), cmocka_unit_test(test_class_remap),
         cmocka_unit_test(test_first_conv),      cmocka_unit_test(test_freeze),
         cmocka_unit_test(test_load_as_stored),  cmocka_unit_test(test_runner),
-        cmocka_unit_test(test_fused_source),
+        cmocka_unit_test(test_fused_source),    cmocka_unit_test(test_runner_of_odd_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,15 @@ static void files(void **state) {
     r.n_rows = 1;
     assert_int_equal(result_save(&v, &r), OL_OK);
     assert_true(there("crops/.._ev_il/two.jpg"));
+
+    image strip = {0}; /* wider than can be drawn on: the run goes on */
+    assert_int_equal(image_reserve(ctx, &strip, 2, 40000, 3), OL_OK);
+    image_fill(&strip, 0);
+    r = make_result(&strip, 0);
+    r.path = "/other/strip.png";
+    assert_int_equal(result_save(&v, &r), OL_OK);
+    assert_false(there("strip.jpg"));
+    image_deinit(ctx, &strip);
     result_saver_deinit(&v);
     image_deinit(ctx, &picture);
     settings_deinit(&s);

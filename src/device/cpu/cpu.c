@@ -204,7 +204,7 @@ ol_status cpu_device_open(ol_context *ctx, device **out) {
     if (cpu == NULL) return OL_ERROR_MEMORY;
     cpu->base = (device){&cpu_api, ctx};
     cpu->threads = ctx_threads(ctx);
-    cpu->simd = cpu_simd_choose();
+    cpu->simd = cpu_simd_choose(onednn_simd_level());
     ol_status status = onednn_create(ctx, &cpu->dnnl);
     if (status != OL_OK) {
         mem_free(ctx, cpu);

@@ -93,6 +93,7 @@ ol_status attention_compile(cpu_device *dev, const op_record *op, cpu_kernel **o
     const op_operand *qkv = grad ? &op->in[1] : &op->in[0];
     if (!map_is_blocked(dev, &op->in[0]) || !map_is_blocked(dev, qkv) || !map_is_blocked(dev, &op->out[0]))
         return OL_ERROR_UNSUPPORTED;
+    if (!cpu_is_dense(grad ? &op->in[2] : &op->out[1])) return OL_ERROR_UNSUPPORTED;
     const size_t len = (size_t)(qkv->shape.dim[2] * qkv->shape.dim[3]);
     const size_t rows = (size_t)(2 * op->attr->key_dim + op->attr->head_dim), hd = (size_t)op->attr->head_dim;
     const size_t floats = grad ? (2 * rows + hd + len) * len : (rows + hd) * len;

@@ -8,6 +8,9 @@
 ol_status onednn_create(ol_context *ctx, onednn **out);
 void onednn_destroy(ol_context *ctx, onednn *d);
 const char *onednn_version_text(void);
+/* The instruction set that oneDNN uses, which its environment variable DNNL_MAX_CPU_ISA (ONEDNN_MAX_CPU_ISA) can lower:
+ * maps are blocked for it. */
+simd_level onednn_simd_level(void);
 
 /* CONV2D, CONV2D_GRAD_X and CONV2D_GRAD_W on maps in the device's layouts. */
 ol_status onednn_conv_compile(cpu_device *dev, const op_record *op, cpu_kernel **out);

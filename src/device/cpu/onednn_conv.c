@@ -16,6 +16,11 @@ typedef struct conv_kernel {
     size_t packed_bytes, scratchpad_at, src_step, dst_step, residual_step; /* bytes */
     int64_t repeats;
     int residual_index; /* among the post-ops */
+    /* Inputs of less than a block's channels are taken for pictures by oneDNN's fast kernels, which want those
+     * unblocked: such a convolution is done over the whole padded block, its weights widened by zeros. 0: as they are.
+     */
+    int64_t wide_channels, channels, filters, taps;
+    size_t wide_at; /* widened plain weights, in scratch */
     bool adds;
 } conv_kernel;
 
@@ -36,6 +41,12 @@ const char *onednn_version_text(void) {
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
     return TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
+}
+
+simd_level onednn_simd_level(void) {
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(); /* each set's bits contain those of the lesser ones */
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core) return SIMD_AVX512;
+    return (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 ? SIMD_AVX2 : SIMD_BASE;
 }
 
 ol_status onednn_create(ol_context *ctx, onednn **out) {
@@ -121,6 +132,20 @@ static ol_status reorder_run(cpu_device *dev, dnnl_primitive_t reorder, dnnl_mem
     return OL_OK;
 }
 
+/* Plain weights (K,C,taps) to (K,wide,taps), or the gradient of the wide ones back. */
+static void weights_widen(const conv_kernel *k, const float *plain, float *wide) {
+    const int64_t row = k->channels * k->taps, wide_row = k->wide_channels * k->taps;
+    memset(wide, 0, (size_t)(k->filters * wide_row) * sizeof *wide);
+    for (int64_t f = 0; f < k->filters; f++) memcpy(wide + f * wide_row, plain + f * row, (size_t)row * sizeof *wide);
+}
+
+static void gradient_narrow(const conv_kernel *k, const float *wide, float *plain, bool adds) {
+    const int64_t row = k->channels * k->taps, wide_row = k->wide_channels * k->taps;
+    for (int64_t f = 0; f < k->filters; f++)
+        for (int64_t i = 0; i < row; i++)
+            plain[f * row + i] = (adds ? plain[f * row + i] : 0.0f) + wide[f * wide_row + i];
+}
+
 /* Points `k->weights` at the packed weights, made anew when they are out of date. */
 static ol_status weights_ready(cpu_device *dev, conv_kernel *k, void *plain, const kernel_memory *m) {
     ol_context *ctx = dev->base.ctx;
@@ -130,6 +155,11 @@ static ol_status weights_ready(cpu_device *dev, conv_kernel *k, void *plain, con
     }
     TRY(dnnl_memory_set_data_handle(k->weights, k->packed != NULL ? k->packed : m->scratch));
     if (k->packed != NULL && !m->params_changed) return OL_OK;
+    if (k->wide_channels > 0) {
+        float *wide = (float *)((unsigned char *)m->scratch + k->wide_at);
+        weights_widen(k, plain, wide);
+        plain = wide;
+    }
     TRY(dnnl_memory_set_data_handle(k->plain, plain));
     return reorder_run(dev, k->reorder, k->plain, k->weights);
 }
@@ -188,7 +218,8 @@ static ol_status grad_w_run(cpu_device *dev, cpu_kernel *base, const kernel_memo
     ol_context *ctx = dev->base.ctx;
     ol_status status = OL_OK;
     TRY(dnnl_memory_set_data_handle(k->weights, m->scratch));
-    TRY(dnnl_memory_set_data_handle(k->plain, m->out[0]));
+    float *wide = (float *)((unsigned char *)m->scratch + k->wide_at);
+    TRY(dnnl_memory_set_data_handle(k->plain, k->wide_channels > 0 ? wide : m->out[0]));
     TRY(dnnl_memory_set_data_handle(k->scratchpad, (unsigned char *)m->scratch + k->scratchpad_at));
     for (int64_t i = 0; i < k->repeats && status == OL_OK; i++) {
         const size_t n = (size_t)i;
@@ -196,7 +227,9 @@ static ol_status grad_w_run(cpu_device *dev, cpu_kernel *base, const kernel_memo
                             (unsigned char *)m->in[1] + n * k->dst_step, NULL);
         if (status != OL_OK) break;
         const bool overwrite = i == 0 && !k->adds;
-        status = reorder_run(dev, overwrite ? k->reorder_first : k->reorder, k->weights, k->plain);
+        status =
+            reorder_run(dev, overwrite || k->wide_channels > 0 ? k->reorder_first : k->reorder, k->weights, k->plain);
+        if (k->wide_channels > 0) gradient_narrow(k, wide, m->out[0], !overwrite);
     }
     return status;
 }
@@ -253,10 +286,10 @@ static ol_status weights_set_up(cpu_device *dev, conv_kernel *k, const op_record
     if (k->pass == CONV_GRAD_W) {
         k->scratchpad_at = (bytes + 63) / 64 * 64;
         ol_status status = reorder_make(dev, chosen, desc_look(k->plain_desc), true, &k->reorder);
-        if (status != OL_OK || k->adds) return status;
+        if (status != OL_OK || (k->adds && k->wide_channels == 0)) return status;
         return reorder_make(dev, chosen, desc_look(k->plain_desc), false, &k->reorder_first);
     }
-    if (desc_same(chosen, desc_look(k->plain_desc))) return OL_OK;
+    if (desc_same(chosen, desc_look(k->plain_desc)) && k->wide_channels == 0) return OL_OK;
     if (op->params_fixed) {
         k->packed = mem_alloc_aligned(ctx, bytes, 1);
         if (k->packed == NULL) return OL_ERROR_MEMORY;
@@ -315,7 +348,8 @@ static ol_status primitives_make(cpu_device *dev, conv_kernel *k, const op_recor
     if (status == OL_OK) status = weights_set_up(dev, k, op, conv_chosen_weights(pd, k->pass));
     if (status == OL_OK) {
         const desc_view scratch = conv_scratchpad(pd);
-        k->base.base.scratch_bytes = k->scratchpad_at + desc_bytes(scratch);
+        k->wide_at = k->scratchpad_at + (desc_bytes(scratch) + 63) / 64 * 64;
+        k->base.base.scratch_bytes = k->wide_at + (size_t)(k->filters * k->wide_channels * k->taps) * sizeof(float);
         made = desc_memory(dev->dnnl, scratch, &k->scratchpad);
         if (made != dnnl_success) status = complain(ctx, "scratchpad", made);
     }
@@ -346,6 +380,12 @@ ol_status onednn_conv_compile(cpu_device *dev, const op_record *op, cpu_kernel *
         k->src_step = (size_t)o.x->layout.batch_stride * sizeof(float);
         k->dst_step = (size_t)o.y->layout.batch_stride * sizeof(float);
         if (o.residual != NULL) k->residual_step = (size_t)o.residual->layout.batch_stride * sizeof(float);
+    }
+    if (op->attr->groups == 1 && o.x->layout.block > 1 && o.x->shape.dim[1] < o.x->layout.block) {
+        k->channels = g.src[1];
+        k->filters = g.dst[1];
+        k->taps = g.weights[2] * g.weights[3];
+        k->wide_channels = g.src[1] = g.weights[1] = o.x->layout.block;
     }
     desc any = NULL;
     ol_status status = descs_make(dev, k, &o, &g, &any);

@@ -53,7 +53,8 @@ typedef struct cpu_simd {
 } cpu_simd;
 
 extern const cpu_simd cpu_simd_avx512, cpu_simd_avx2, cpu_simd_base;
-/* The widest that this machine runs. */
-const cpu_simd *cpu_simd_choose(void);
+typedef enum simd_level { SIMD_BASE, SIMD_AVX2, SIMD_AVX512 } simd_level;
+/* The widest that this machine runs, no wider than `limit`. */
+const cpu_simd *cpu_simd_choose(simd_level limit);
 
 #endif

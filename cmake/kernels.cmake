@@ -1,0 +1,55 @@
+# Device code: src/kernels/*.gpu.c compiled ahead of time by clang for every target, packed into one compressed archive that is
+# part of the library. Without a suitable clang the library is built all the same, with an empty archive.
+set(ONELOOK_KERNEL_ARCHIVE "" CACHE FILEPATH "use this archive (build/kernels.bin of another build) instead of compiling device code")
+set(ONELOOK_GPU_TARGETS "default" CACHE STRING "list of targets: ptx, gfx…; 'default' is all; empty: no GPU code")
+find_program(ONELOOK_DEVICE_CLANG NAMES clang-19 clang-20 clang-21 clang-22 DOC "clang with the NVPTX and AMDGPU back ends, 19 or later")
+find_program(ONELOOK_DEVICE_LLD NAMES lld-19 lld-20 lld-21 lld-22 ld.lld-19 ld.lld)
+
+set(targets ${ONELOOK_GPU_TARGETS})
+if(targets STREQUAL "default")
+  set(targets ptx gfx900 gfx906 gfx908 gfx90a gfx942 gfx1010 gfx1012 gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036
+    gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1200 gfx1201)
+endif()
+set(kernel_archive ${CMAKE_BINARY_DIR}/kernels.bin)
+add_executable(pack_kernels ${CMAKE_SOURCE_DIR}/tools/pack_kernels.c)
+target_link_libraries(pack_kernels PRIVATE PkgConfig::ONELOOK_ZSTD onelook_warnings)
+set_target_properties(pack_kernels PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+
+if(ONELOOK_KERNEL_ARCHIVE)
+  message(STATUS "GPU code: taken from ${ONELOOK_KERNEL_ARCHIVE}")
+  add_custom_command(OUTPUT ${kernel_archive} COMMAND ${CMAKE_COMMAND} -E copy ${ONELOOK_KERNEL_ARCHIVE} ${kernel_archive}
+    DEPENDS ${ONELOOK_KERNEL_ARCHIVE})
+else()
+  if(NOT ONELOOK_DEVICE_CLANG OR NOT ONELOOK_DEVICE_LLD)
+    message(STATUS "GPU code: left out, because clang-19 and lld-19 were not found (apt-get install clang-19 lld-19); the CPU side is complete")
+    set(targets "")
+  endif()
+  file(GLOB kernel_sources CONFIGURE_DEPENDS src/kernels/*.gpu.c)
+  file(GLOB kernel_headers CONFIGURE_DEPENDS src/kernels/*.h)
+  set(device_flags -O3 -std=c++17 -Wall -Wextra -Werror -I${CMAKE_SOURCE_DIR}/src/kernels)
+  set(objects "")
+  foreach(target ${targets})
+    foreach(source ${kernel_sources})
+      get_filename_component(module ${source} NAME)
+      string(REPLACE ".gpu.c" "" module ${module})
+      set(object ${CMAKE_BINARY_DIR}/kernels/${target}/${module})
+      # The host compiler's flags must not reach the device compiler, nor its installed toolkits: hence the bare command line.
+      if(target STREQUAL "ptx")
+        set(command ${ONELOOK_DEVICE_CLANG} -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib
+          --cuda-path=/nonexistent --cuda-feature=+ptx71 ${device_flags} -S)
+      else()
+        set(command ${ONELOOK_DEVICE_CLANG} -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=${target} -nogpulib -nogpuinc
+          -munsafe-fp-atomics ${device_flags})
+      endif()
+      add_custom_command(OUTPUT ${object} COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/kernels/${target}
+        COMMAND ${command} ${source} -o ${object} DEPENDS ${source} ${kernel_headers} COMMENT "device code ${module} for ${target}")
+      list(APPEND objects ${object})
+    endforeach()
+  endforeach()
+  add_custom_command(OUTPUT ${kernel_archive} COMMAND pack_kernels ${kernel_archive} ${CMAKE_BINARY_DIR}/kernels ${objects}
+    DEPENDS pack_kernels ${objects} COMMENT "packing device code")
+endif()
+set(kernel_assembly ${CMAKE_BINARY_DIR}/kernels.S)
+file(WRITE ${kernel_assembly} ".section .rodata\n.balign 16\n.globl gpu_kernel_archive\n.hidden gpu_kernel_archive\ngpu_kernel_archive:\n.incbin \"${kernel_archive}\"\n.globl gpu_kernel_archive_end\n.hidden gpu_kernel_archive_end\ngpu_kernel_archive_end:\n.byte 0\n.section .note.GNU-stack,\"\",%progbits\n")
+set_source_files_properties(${kernel_assembly} PROPERTIES OBJECT_DEPENDS ${kernel_archive})
+target_sources(onelook_core PRIVATE ${kernel_assembly})

@@ -1,0 +1,142 @@
+/* The GPU device: written once against the driver table. Activations are channels-last in the graph's compute type,
+ * with channels padded to multiples of eight by zeros; parameters, statistics and the loss are f32. Internal to
+ * src/device/gpu. */
+#ifndef DEVICE_GPU_GPU_H
+#define DEVICE_GPU_GPU_H
+
+#include "device/device.h"
+#include "device/gpu/drivers/driver.h"
+#include "device/gpu/kernel_archive.h"
+#include "kernels/args.h"
+
+typedef struct gpu_function {
+    char name[32];
+    void *handle;
+} gpu_function;
+
+typedef struct gpu_module {
+    char name[16];
+    void *handle;
+} gpu_module;
+
+#define GPU_MAX_MODULES 16
+
+typedef struct gpu_device {
+    device base;
+    gpu_driver *driver;
+    int index; /* of the driver */
+    gpu_info info;
+    char name[16]; /* "cuda:0", "hip:1" */
+    kernel_archive archive;
+    const char *target; /* of the archive */
+    void *stream;
+    gpu_module modules[GPU_MAX_MODULES];
+    size_t n_modules;
+    gpu_function *functions;
+    size_t n_functions, function_capacity;
+    gpu_pointer staging; /* device memory for host copies that change layout */
+    size_t staging_bytes;
+    double capture_seconds; /* unused time keeps none */
+} gpu_device;
+
+/* Turns a driver error into a status with a message: what was attempted, the library's words, the remedy. */
+ol_status gpu_check(gpu_device *g, int error, const char *what);
+/* Loads the module when it is first asked for. */
+ol_status gpu_function_find(gpu_device *g, const char *module, const char *name, void **handle);
+
+/* --- kernels as lists of launches --- */
+
+typedef enum gpu_slot_kind { SLOT_IN, SLOT_OUT, SLOT_SCRATCH, SLOT_OWN } gpu_slot_kind;
+
+/* Where an address goes into a launch's arguments: operand `index` plus `offset` bytes, at byte `at`. */
+typedef struct gpu_slot {
+    uint16_t at;
+    uint8_t kind, index;
+    uint64_t offset;
+} gpu_slot;
+
+#define GPU_MAX_SLOTS  16
+#define GPU_ARGS_BYTES 256
+
+typedef struct gpu_launch {
+    void *function;
+    unsigned grid[3];
+    bool packs; /* only when the parameters have changed */
+    uint8_t n_slots;
+    gpu_slot slots[GPU_MAX_SLOTS];
+    _Alignas(16) unsigned char args[GPU_ARGS_BYTES];
+} gpu_launch;
+
+typedef struct gpu_kernel {
+    kernel base;
+    gpu_launch *launches;
+    size_t n_launches, capacity;
+    gpu_pointer own; /* memory of its own: packed weights */
+} gpu_kernel;
+
+/* What a compile function works with. Errors are remembered: later calls do nothing and `status` is checked once. */
+typedef struct gpu_builder {
+    gpu_device *g;
+    const op_record *op;
+    gpu_kernel *k;
+    ol_status status;
+    size_t scratch_bytes, own_bytes;
+} gpu_builder;
+
+/* Adds a launch of 256 threads a block; `args` is copied. The name gets the suffix of the element type (_f32, _f16,
+ * _bf16) when `typed` names one. The launch is returned for its slots; NULL after an error. */
+gpu_launch *gpu_launch_add(gpu_builder *b, const char *module, const char *name, const void *args, size_t args_bytes,
+                           unsigned gx, unsigned gy, unsigned gz);
+void gpu_slot_add(gpu_launch *l, size_t at, gpu_slot_kind kind, int index, uint64_t offset);
+#define GPU_SLOT(launch, type, member, kind, index, offset)                                                            \
+    gpu_slot_add(launch, offsetof(type, member), kind, index, offset)
+/* Reserves bytes of scratch or of the kernel's own memory; returns the offset. */
+uint64_t gpu_scratch_take(gpu_builder *b, size_t bytes);
+uint64_t gpu_own_take(gpu_builder *b, size_t bytes);
+
+/* gpu_fallback.c: ops without device code run on the host. */
+ol_status gpu_host_compile(gpu_device *g, const op_record *op, kernel **out);
+ol_status gpu_host_launch(gpu_device *g, gpu_kernel *k, const kernel_memory *m);
+void gpu_host_kernel_deinit(gpu_device *g, gpu_kernel *k);
+
+/* gpu_build.c: the entries of the device table that compile and run. */
+ol_status gpu_compile(device *dev, const op_record *op, kernel **out);
+void gpu_kernel_destroy(device *dev, kernel *base);
+ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
+
+/* "f32", "f16", "bf16" of the maps of this op. */
+const char *gpu_type_suffix(dtype type);
+/* Channels as they lie in memory. */
+static inline int gpu_padded(int64_t channels) {
+    return (int)((channels + 7) / 8 * 8);
+}
+
+/* One compile function a kind of op; the table is in gpu_ops.c. */
+typedef void (*gpu_compile_fn)(gpu_builder *b);
+gpu_compile_fn gpu_compile_of(op_kind kind);
+void gpu_compile_image_float(gpu_builder *b);
+void gpu_compile_conv2d(gpu_builder *b);
+void gpu_compile_conv2d_grad_x(gpu_builder *b);
+void gpu_compile_conv2d_grad_w(gpu_builder *b);
+void gpu_compile_conv2d_grad_bias(gpu_builder *b);
+void gpu_compile_batch_norm(gpu_builder *b);
+void gpu_compile_batch_norm_grad(gpu_builder *b);
+void gpu_compile_activate(gpu_builder *b);
+void gpu_compile_activate_grad(gpu_builder *b);
+void gpu_compile_add(gpu_builder *b);
+void gpu_compile_concat(gpu_builder *b);
+void gpu_compile_slice(gpu_builder *b);
+void gpu_compile_slice_grad(gpu_builder *b);
+void gpu_compile_detach(gpu_builder *b);
+void gpu_compile_upsample2(gpu_builder *b);
+void gpu_compile_upsample2_grad(gpu_builder *b);
+void gpu_compile_max_pool(gpu_builder *b);
+void gpu_compile_max_pool_grad(gpu_builder *b);
+void gpu_compile_attention(gpu_builder *b);
+void gpu_compile_attention_grad(gpu_builder *b);
+void gpu_compile_flatten_concat(gpu_builder *b);
+void gpu_compile_flatten_concat_grad(gpu_builder *b);
+void gpu_compile_detect_decode(gpu_builder *b);
+void gpu_compile_detect_loss(gpu_builder *b);
+
+#endif

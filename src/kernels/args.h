@@ -1,0 +1,175 @@
+/* Arguments of the kernels: plain structs that the host fills and passes by value; included by both sides, so only fixed-width
+ * types and addresses as 64-bit numbers. Activations are channels-last: element (n,y,x,c) of a tensor lies at
+ * ((n*H + y)*W + x)*ld + c, where ld >= C is the pixel stride of the (possibly larger) tensor that it is a channel range of.
+ * C and ld are multiples of 8, addresses of 16 bytes; channels beyond the logical count hold zeros. */
+#ifndef KERNELS_ARGS_H
+#define KERNELS_ARGS_H
+
+#ifdef __cplusplus
+typedef unsigned long long gpu_address;
+typedef int gpu_i32;
+typedef unsigned int gpu_u32;
+#else
+#include <stdint.h>
+typedef uint64_t gpu_address;
+typedef int32_t gpu_i32;
+typedef uint32_t gpu_u32;
+#endif
+
+/* Gathering convolution: out(n, y*os+oy, x*os+ox, k) = sum over taps (j,i) and c of
+ *   in(n, y*is + dy0 + j*ddy, x*is + dx0 + i*ddx, c) * w[k][j][i][c]   with zeros outside the picture.
+ * Forward: os=1, is=stride, dy0=-pad, ddy=dilation. Gradient of the input at stride 1: channels swapped, taps mirrored; at stride 2:
+ * one launch per parity (oy, ox) with the taps that reach it. */
+typedef struct conv_args {
+    gpu_address in, weight, out;
+    gpu_address bias;     /* f32 [k], 0: none */
+    gpu_address residual; /* added after the activation; 0: none */
+    gpu_address stats;    /* f32 [row blocks][2][ldstats]: mean and sum of squared deviations of the block; 0: none */
+    gpu_i32 n, h, w, c, ld_in;
+    gpu_i32 gh, gw; /* grid of output pixels computed by this launch */
+    gpu_i32 oh, ow, k, k_logical, ld_out, ld_residual, ld_stats; /* bias has k_logical entries */
+    gpu_i32 in_step, out_step, out_y, out_x;
+    gpu_i32 taps_y, taps_x, dy0, dx0, ddy, ddx;
+    gpu_i32 act;
+    gpu_i32 accumulate; /* add to what is in `out` */
+} conv_args;
+
+/* Weight gradient: for each tap (j,i), k, c: partial[split][k][j][i][c] = sum over the split's pixels of
+ *   dy(n,y,x,k) * in(n, y*step + dy0 + j*ddy, x*step + dx0 + i*ddx, c). */
+typedef struct wgrad_args {
+    gpu_address in, dy, partial; /* f32 [splits][k][taps*c] */
+    gpu_i32 n, h, w, c, ld_in;
+    gpu_i32 oh, ow, k, ld_dy;
+    gpu_i32 step, taps_y, taps_x, dy0, dx0, ddy, ddx;
+    gpu_i32 pixels_per_split; /* multiple of 32 */
+} wgrad_args;
+
+/* k, c: logical; partial has k_padded rows of taps * c_padded. */
+typedef struct wgrad_reduce_args {
+    gpu_address partial, grad;
+    gpu_i32 splits, k, c, taps, k_padded, c_padded;
+} wgrad_reduce_args;
+
+/* Batch norm: rows are pixels (n*h*w). A block takes rows_per_block rows and groups*8 channels: grid (row blocks, channel blocks). */
+typedef struct bn_stats_args {
+    gpu_address x, stats; /* f32 [row blocks][2][ld_stats] */
+    gpu_i32 rows, c, ld_x, ld_stats, groups, rows_per_block;
+} bn_stats_args;
+
+typedef struct bn_finalize_args {
+    gpu_address stats, mean, inv_std, running_mean, running_var; /* running ones 0: not updated */
+    gpu_i32 rows, rows_per_block, blocks, c, ld_stats;
+    float eps, momentum;
+} bn_finalize_args;
+
+typedef struct bn_apply_args {
+    gpu_address x, y, mean, inv_std, gamma, beta;
+    gpu_i32 rows, c, c_padded, ld_x, ld_y, groups, rows_per_block, act;
+} bn_apply_args;
+
+typedef struct bn_grad_args {
+    gpu_address x, dy, dx, mean, inv_std, gamma, beta;
+    gpu_address partial, totals; /* f32 [blocks][2][c_padded], [2][c_padded] */
+    gpu_address grad_gamma, grad_beta;
+    gpu_i32 rows, c, c_padded, ld_x, ld_dy, ld_dx, groups, rows_per_block, blocks, act, frozen;
+} bn_grad_args;
+
+typedef struct add_args {
+    gpu_address a, b, y;
+    gpu_i32 pixels, c, ld_a, ld_b, ld_y, accumulate;
+} add_args;
+
+typedef struct copy_channels_args {
+    gpu_address x, y;
+    gpu_i32 pixels, c, ld_x, ld_y, x_channel, y_channel, accumulate;
+} copy_channels_args;
+
+/* y = act(x), or with dy: y = dy * act'(x). */
+typedef struct activate_args {
+    gpu_address x, dy, y;
+    gpu_i32 pixels, c, ld_x, ld_dy, ld_y, act;
+} activate_args;
+
+typedef struct resample_args {
+    gpu_address x, y;
+    gpu_i32 n, h, w, c, ld_x, ld_y; /* h, w of x */
+} resample_args;
+
+typedef struct pool_args {
+    gpu_address x, y, argmax; /* u8 [pixels of y][c], 0: not wanted */
+    gpu_i32 n, h, w, oh, ow, c, ld_x, ld_y, kernel, step, pad;
+} pool_args;
+
+typedef struct image_args {
+    gpu_address x, y;
+    gpu_i32 n, c, hw, c_padded, ld_y;
+} image_args;
+
+typedef struct planes_args {
+    gpu_address map, planes;
+    gpu_i32 n, c, c_padded, hw, ld, length, offset;
+    float scale; /* from_planes: the loss scale of mixed precision */
+} planes_args;
+
+typedef struct pack_args {
+    gpu_address weight, packed;
+    gpu_i32 k, c, kernel_y, kernel_x;
+    gpu_i32 rows_padded, reduction_padded, taps_y, taps_x, y0, y_step, x0, x_step, transposed;
+} pack_args;
+
+typedef struct bias_grad_args {
+    gpu_address dy, grad;
+    gpu_i32 pixels, c, ld_dy;
+} bias_grad_args;
+
+typedef struct decode_args {
+    gpu_address boxes, scores, out;
+    gpu_i32 n, nc, anchors, corners, n_levels;
+    gpu_i32 level_h[4], level_w[4], level_stride[4];
+} decode_args;
+
+typedef struct fill_args {
+    gpu_address to;
+    gpu_address count; /* elements of 4 bytes */
+    gpu_u32 bits;
+} fill_args;
+
+/* Strides in elements; batch z = outer * inner_count + inner; alpha * A * B + beta * C. Contiguous runs are 16-byte aligned and
+ * padded with readable zeros up to a multiple of 8. */
+typedef struct gemm_args {
+    gpu_address a, b, c;
+    gpu_address a_outer, a_inner, b_outer, b_inner, c_outer, c_inner;
+    gpu_i32 m, n, k, ld_a, ld_b, ld_c, inner;
+    float alpha, beta;
+} gemm_args;
+
+typedef struct softmax_args {
+    gpu_address p, dp; /* dp 0: forward, in place */
+    gpu_i32 rows, n, ld;
+} softmax_args;
+
+typedef struct depthwise_args {
+    gpu_address in, weight, bias, residual, out;
+    gpu_i32 n, h, w, oh, ow, c, c_logical, ld_in, ld_out, ld_residual, kernel, step, pad, dilation, mirrored, act;
+} depthwise_args;
+
+/* Also for packing: grad (c, taps) -> partial [taps][c]. */
+typedef struct depthwise_wgrad_args {
+    gpu_address in, dy, partial, grad;
+    gpu_i32 n, h, w, oh, ow, c, c_logical, ld_in, ld_dy, kernel, step, pad, dilation, groups, rows_per_block, blocks;
+} depthwise_wgrad_args;
+
+/* Detection loss of one branch; inputs and outputs as the op's, the rest is scratch. */
+typedef struct loss_args {
+    gpu_address boxes, scores, targets, counts, gains, items, grad_boxes, grad_scores;
+    gpu_address entries;                  /* 32 bytes each, [n][max_targets][topk] */
+    gpu_address chosen, first;            /* i32 [n][anchors]; cleared to 0 and to the largest integer */
+    gpu_address kept;                     /* u64 [n][max_targets], cleared */
+    gpu_address best_metric, best_overlap; /* f32 [n][max_targets], cleared */
+    gpu_address sums;                     /* f64 [n][4] */
+    gpu_address class_sums;               /* f64 [n][nc][class_blocks] */
+    gpu_i32 n, nc, anchors, max_targets, topk, class_blocks, n_levels;
+    gpu_i32 level_h[4], level_w[4], level_stride[4];
+} loss_args;
+
+#endif

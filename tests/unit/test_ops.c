@@ -1,0 +1,292 @@
+/* Every row of graph/ops.def on the CPU device against its plain C reference: odd and prime sizes, batches of one and
+ * more, operands that lie by themselves and operands that are views into larger maps. */
+#include "golden.h"
+#include "net.h"
+#include "ops/ops.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct case_input {
+    shape shape;
+    tensor_role role; /* ROLE_TEMP (0): an input of the graph */
+    dtype type;
+    double lo, hi; /* both 0: -1 … 1 */
+} case_input;
+
+typedef struct op_case {
+    op_kind kind;
+    op_attr attr;
+    int n_in;
+    case_input in[6];
+    tensor_role out_role[3]; /* ROLE_GRAD: the output is added to */
+} op_case;
+
+#define NO_ATTR                                                                                                        \
+    { .eps = 0 }
+#define MAP(n, c, h, w)                                                                                                \
+    {                                                                                                                  \
+        .shape = { 4, {n, c, h, w} }                                                                                   \
+    }
+#define PARAM(...)                                                                                                     \
+    { .shape = {4, {__VA_ARGS__}}, .role = ROLE_PARAM }
+#define VECTOR(n, lo_, hi_)                                                                                            \
+    { .shape = {1, {n}}, .role = ROLE_BUFFER, .lo = lo_, .hi = hi_ }
+#define CONV(kh, kw, s, p, g, act_)                                                                                    \
+    { .kernel = {kh, kw}, .stride = {s, s}, .pad = {p, p}, .groups = g, .act = act_ }
+#define NORM(act_, frozen_)                                                                                            \
+    { .eps = 1e-3f, .momentum = 0.03f, .act = act_, .frozen = frozen_ }
+#define NORM_IN(n, c, h, w)                                                                                            \
+    { MAP(n, c, h, w), VECTOR(c, 0.5, 1.5), VECTOR(c, -0.5, 0.5), VECTOR(c, -0.5, 0.5), VECTOR(c, 0.5, 1.5) }
+#define NORM_GRAD_IN(n, c, h, w)                                                                                       \
+    {                                                                                                                  \
+        MAP(n, c, h, w), MAP(n, c, h, w), VECTOR(c, 0.5, 1.5), VECTOR(c, -0.5, 0.5), VECTOR(c, -0.25, 0.5),            \
+            VECTOR(c, 0.5, 2.0)                                                                                        \
+    }
+#define LEVELS .n_levels = 2, .level_h = {5, 3}, .level_w = {7, 2}, .level_stride = {8, 16}
+
+static const op_case cases[] = {
+    {OP_IMAGE_FLOAT, NO_ATTR, 1, {{{4, {1, 3, 7, 11}}, ROLE_TEMP, DTYPE_U8, 0, 256}}, {ROLE_TEMP}},
+    {OP_IMAGE_FLOAT, NO_ATTR, 1, {{{4, {2, 5, 7, 11}}, ROLE_TEMP, DTYPE_U8, 0, 256}}, {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(3, 3, 2, 1, 1, ACT_SILU),
+     3,
+     {MAP(1, 3, 13, 17), PARAM(16, 3, 3, 3), VECTOR(16, -1, 1)},
+     {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(3, 3, 1, 1, 1, ACT_SILU),
+     4,
+     {MAP(1, 16, 7, 5), PARAM(32, 16, 3, 3), VECTOR(32, -1, 1), MAP(1, 32, 7, 5)},
+     {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(3, 3, 1, 1, 1, ACT_SILU),
+     4,
+     {MAP(3, 8, 7, 5), PARAM(16, 8, 3, 3), VECTOR(16, -1, 1), MAP(3, 16, 7, 5)},
+     {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(1, 1, 1, 0, 1, ACT_NONE),
+     3,
+     {MAP(2, 37, 1, 3), PARAM(80, 37, 1, 1), VECTOR(80, -1, 1)},
+     {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(1, 1, 1, 0, 1, ACT_RELU),
+     3,
+     {MAP(1, 64, 3, 11), PARAM(4, 64, 1, 1), VECTOR(4, -1, 1)},
+     {ROLE_TEMP}},
+    {OP_CONV2D,
+     CONV(3, 3, 1, 1, 32, ACT_SIGMOID),
+     3,
+     {MAP(2, 32, 5, 6), PARAM(32, 1, 3, 3), VECTOR(32, -1, 1)},
+     {ROLE_TEMP}},
+    {OP_CONV2D, CONV(3, 2, 2, 0, 2, ACT_NONE), 2, {MAP(3, 6, 9, 8), PARAM(10, 3, 3, 2)}, {ROLE_TEMP}},
+    {OP_CONV2D, CONV(3, 3, 1, 1, 17, ACT_NONE), 2, {MAP(1, 17, 5, 6), PARAM(17, 1, 3, 3)}, {ROLE_TEMP}},
+    {OP_BATCH_NORM, NORM(ACT_SILU, false), 5, NORM_IN(3, 16, 7, 5), {ROLE_TEMP}},
+    {OP_BATCH_NORM, NORM(ACT_NONE, false), 5, NORM_IN(1, 37, 1, 1), {ROLE_TEMP}},
+    {OP_BATCH_NORM, NORM(ACT_SIGMOID, false), 5, NORM_IN(2, 5, 3, 3), {ROLE_TEMP}},
+    {OP_BATCH_NORM, NORM(ACT_SILU, true), 5, NORM_IN(2, 48, 71, 67), {ROLE_TEMP}},
+    {OP_ACTIVATE, {.act = ACT_SILU}, 1, {MAP(3, 13, 5, 7)}, {ROLE_TEMP}},
+    {OP_ACTIVATE, {.act = ACT_RELU}, 1, {MAP(1, 32, 5, 7)}, {ROLE_TEMP}},
+    {OP_ACTIVATE, {.act = ACT_SIGMOID}, 1, {MAP(1, 3, 5, 7)}, {ROLE_TEMP}},
+    {OP_ADD, NO_ATTR, 2, {MAP(3, 17, 5, 7), MAP(3, 17, 5, 7)}, {ROLE_TEMP}},
+    {OP_ADD, NO_ATTR, 2, {MAP(1, 64, 41, 37), MAP(1, 64, 41, 37)}, {ROLE_TEMP}},
+    {OP_CONCAT, NO_ATTR, 3, {MAP(2, 16, 5, 3), MAP(2, 32, 5, 3), MAP(2, 5, 5, 3)}, {ROLE_TEMP}},
+    {OP_CONCAT, NO_ATTR, 2, {MAP(1, 3, 5, 3), MAP(1, 7, 5, 3)}, {ROLE_TEMP}},
+    {OP_SLICE, {.begin = 16, .size = 32}, 1, {MAP(2, 64, 5, 3)}, {ROLE_TEMP}},
+    {OP_SLICE, {.begin = 16, .size = 16, .groups = 2}, 1, {MAP(2, 96, 5, 3)}, {ROLE_TEMP}},
+    {OP_SLICE, {.begin = 1, .size = 3, .groups = 2}, 1, {MAP(3, 10, 5, 3)}, {ROLE_TEMP}},
+    {OP_UPSAMPLE2, NO_ATTR, 1, {MAP(1, 16, 7, 3)}, {ROLE_TEMP}},
+    {OP_UPSAMPLE2, NO_ATTR, 1, {MAP(3, 5, 1, 13)}, {ROLE_TEMP}},
+    {OP_MAX_POOL, {.kernel = {5, 5}, .pad = {2, 2}}, 1, {MAP(2, 19, 7, 3)}, {ROLE_TEMP}},
+    {OP_MAX_POOL, {.kernel = {3, 2}, .stride = {2, 2}, .pad = {1, 0}}, 1, {MAP(1, 16, 11, 6)}, {ROLE_TEMP}},
+    {OP_ATTENTION, {.heads = 2, .key_dim = 16, .head_dim = 32, .scale = 0.25f}, 1, {MAP(2, 128, 5, 7)}, {ROLE_TEMP}},
+    {OP_ATTENTION, {.heads = 3, .key_dim = 3, .head_dim = 5, .scale = 0.5f}, 1, {MAP(1, 33, 2, 3)}, {ROLE_TEMP}},
+    {OP_FLATTEN_CONCAT, NO_ATTR, 3, {MAP(2, 80, 9, 5), MAP(2, 80, 3, 4), MAP(2, 80, 1, 1)}, {ROLE_TEMP}},
+    {OP_FLATTEN_CONCAT, NO_ATTR, 2, {MAP(1, 4, 9, 5), MAP(1, 4, 3, 4)}, {ROLE_TEMP}},
+    {OP_DETACH, NO_ATTR, 1, {MAP(2, 5, 3, 3)}, {ROLE_TEMP}},
+    {OP_DETECT_DECODE,
+     {LEVELS},
+     2,
+     {{.shape = {3, {2, 4, 41}}}, {.shape = {3, {2, 13, 41}}, .lo = -9, .hi = 9}},
+     {ROLE_TEMP}},
+    {OP_DETECT_DECODE,
+     {LEVELS, .corners = true},
+     2,
+     {{.shape = {3, {1, 4, 41}}}, {.shape = {3, {1, 1, 41}}}},
+     {ROLE_TEMP}},
+    {OP_DETECT_LOSS,
+     {LEVELS, .topk = 10, .topk2 = 10, .alpha = 0.5f, .beta = 6.0f},
+     5,
+     {{.shape = {3, {2, 4, 41}}, .lo = 0.2, .hi = 2},
+      {.shape = {3, {2, 3, 41}}},
+      {.shape = {3, {2, 3, 5}}, .lo = 0.2, .hi = 0.8},
+      {{1, {2}}, ROLE_TEMP, DTYPE_I32, 1, 3},
+      {.shape = {1, {8}}, .lo = 0.5, .hi = 1.5}},
+     {ROLE_TEMP}},
+    {OP_CONV2D_GRAD_X,
+     {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .extent = {13, 10}},
+     2,
+     {MAP(3, 32, 7, 5), PARAM(32, 16, 3, 3)},
+     {ROLE_TEMP}},
+    {OP_CONV2D_GRAD_X,
+     {.kernel = {3, 3}, .pad = {1, 1}, .groups = 48, .extent = {7, 5}},
+     2,
+     {MAP(2, 48, 7, 5), PARAM(48, 1, 3, 3)},
+     {ROLE_TEMP}},
+    {OP_CONV2D_GRAD_X, {.kernel = {1, 1}, .extent = {3, 3}}, 2, {MAP(1, 5, 3, 3), PARAM(5, 8, 1, 1)}, {ROLE_TEMP}},
+    {OP_CONV2D_GRAD_W, CONV(3, 3, 2, 1, 1, ACT_NONE), 2, {MAP(2, 3, 13, 9), MAP(2, 16, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_W, CONV(3, 3, 1, 1, 1, ACT_NONE), 2, {MAP(3, 8, 7, 5), MAP(3, 16, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_W, CONV(3, 3, 1, 1, 32, ACT_NONE), 2, {MAP(2, 32, 7, 5), MAP(2, 32, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_W, CONV(1, 1, 1, 0, 1, ACT_NONE), 2, {MAP(2, 33, 7, 5), MAP(2, 17, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_BIAS, NO_ATTR, 1, {MAP(3, 13, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_BIAS, NO_ATTR, 1, {MAP(1, 80, 1, 1)}, {ROLE_GRAD}},
+    {OP_BATCH_NORM_GRAD, NORM(ACT_SILU, false), 6, NORM_GRAD_IN(3, 16, 7, 5), {ROLE_TEMP, ROLE_GRAD, ROLE_GRAD}},
+    {OP_BATCH_NORM_GRAD, NORM(ACT_NONE, true), 6, NORM_GRAD_IN(1, 37, 3, 1), {ROLE_TEMP, ROLE_GRAD, ROLE_TEMP}},
+    {OP_BATCH_NORM_GRAD, NORM(ACT_SIGMOID, false), 6, NORM_GRAD_IN(2, 48, 71, 67), {ROLE_TEMP, ROLE_GRAD, ROLE_GRAD}},
+    {OP_ACTIVATE_GRAD, {.act = ACT_SILU}, 2, {MAP(3, 13, 5, 7), MAP(3, 13, 5, 7)}, {ROLE_TEMP}},
+    {OP_ACTIVATE_GRAD, {.act = ACT_SIGMOID}, 2, {MAP(1, 16, 5, 7), MAP(1, 16, 5, 7)}, {ROLE_TEMP}},
+    {OP_SLICE_GRAD, {.begin = 16, .size = 16, .groups = 2, .channels = 96}, 1, {MAP(2, 32, 5, 3)}, {ROLE_TEMP}},
+    {OP_SLICE_GRAD, {.begin = 1, .size = 3, .channels = 7}, 1, {MAP(2, 3, 5, 3)}, {ROLE_TEMP}},
+    {OP_UPSAMPLE2_GRAD, NO_ATTR, 1, {MAP(3, 17, 6, 10)}, {ROLE_TEMP}},
+    {OP_MAX_POOL_GRAD,
+     {.kernel = {5, 5}, .pad = {2, 2}, .extent = {7, 5}},
+     2,
+     {MAP(2, 19, 7, 5), {{4, {2, 19, 7, 5}}, ROLE_TEMP, DTYPE_I32, 0, 35}},
+     {ROLE_TEMP}},
+    {OP_ATTENTION_GRAD,
+     {.heads = 2, .key_dim = 16, .head_dim = 32, .scale = 0.25f},
+     3,
+     {MAP(1, 64, 5, 7), MAP(1, 128, 5, 7), {.shape = {4, {1, 2, 35, 35}}, .lo = 0, .hi = 0.05}},
+     {ROLE_TEMP}},
+    {OP_ATTENTION_GRAD,
+     {.heads = 3, .key_dim = 3, .head_dim = 5, .scale = 0.5f},
+     3,
+     {MAP(2, 15, 2, 3), MAP(2, 33, 2, 3), {.shape = {4, {2, 3, 6, 6}}, .lo = 0, .hi = 0.3}},
+     {ROLE_TEMP}},
+    {OP_FLATTEN_CONCAT_GRAD, {.begin = 6, .extent = {5, 3}}, 1, {{.shape = {3, {3, 21, 29}}}}, {ROLE_TEMP}},
+};
+
+#define N_CASES (sizeof cases / sizeof cases[0])
+
+/* Channels that stand before an input's own in the larger map of a view: whole blocks on every instruction set. */
+#define VIEW_OFFSET 16
+
+/* An input of the case; with `view` a slice of a larger map whose values are copied to `n->value` of the slice. */
+static tensor_ref input_make(net *n, const op_case *c, int i, bool view) {
+    char name[32];
+    snprintf(name, sizeof name, "in%d", i);
+    const case_input *in = &c->in[i];
+    const double lo = in->lo < in->hi ? in->lo : -1.0, hi = in->lo < in->hi ? in->hi : 1.0;
+    const tensor_role role = in->role == ROLE_TEMP ? ROLE_INPUT : in->role;
+    if (!view || role != ROLE_INPUT || in->type != DTYPE_F32 || in->shape.rank != 4)
+        return net_tensor_typed(n, name, role, in->type, in->shape, lo, hi);
+    shape whole = in->shape;
+    whole.dim[1] += VIEW_OFFSET;
+    const tensor_ref large = net_tensor(n, name, ROLE_INPUT, whole, lo, hi);
+    const tensor_ref slice =
+        net_op(n, OP_SLICE, &(op_attr){.begin = VIEW_OFFSET, .size = (int)in->shape.dim[1]}, &large, 1);
+    const size_t plane = (size_t)(whole.dim[2] * whole.dim[3]), own = (size_t)in->shape.dim[1] * plane;
+    n->value[slice] = malloc(net_count(n, slice) * sizeof(float));
+    for (size_t b = 0; b < (size_t)whole.dim[0]; b++)
+        memcpy(n->value[slice] + b * own, n->value[large] + b * (own + VIEW_OFFSET * plane) + VIEW_OFFSET * plane,
+               own * sizeof(float));
+    return slice;
+}
+
+static void *copy_of(const void *bytes, size_t n) {
+    void *copy = malloc(n + 1);
+    memcpy(copy, bytes, n);
+    return copy;
+}
+
+static void outputs_compare(net *n, const op_case *c, const graph_op *op, const op_args *args) {
+    for (int i = 0; i < op->n_out; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "case %d (%s) output %d", (int)(c - cases), op_info_of(c->kind)->name, i);
+        const size_t count = net_count(n, op->out[i]);
+        float *found = net_read(n, op->out[i]);
+        if (n->g->tensors[op->out[i]].type == DTYPE_I32) {
+            if (memcmp(found, args->out[i].data, count * sizeof(int32_t)) != 0) fail_msg("%s differs", what);
+        } else {
+            assert_close(what, found, args->out[i].data, count, 2e-5, 1e-4);
+        }
+        free(found);
+    }
+}
+
+static void case_run(const op_case *c, bool view) {
+    net *n = net_create();
+    tensor_ref in[6];
+    for (int i = 0; i < c->n_in; i++) in[i] = input_make(n, c, i, view);
+    net_op(n, c->kind, &c->attr, in, c->n_in);
+    const graph_op op = n->g->ops[n->g->n_ops - 1];
+    op_args args = {.attr = &op.attr, .n_in = op.n_in, .n_out = op.n_out, .n_threads = 1};
+    for (int i = 0; i < c->n_in; i++) {
+        const size_t bytes = net_count(n, in[i]) * dtype_bytes(c->in[i].type);
+        args.in[i] = tensor_view(c->in[i].type, c->in[i].shape, copy_of(n->value[in[i]], bytes));
+        if (n->g->tensors[in[i]].role == ROLE_TEMP) { /* a slice: the plan makes its values */
+            free(n->value[in[i]]);
+            n->value[in[i]] = NULL;
+        }
+    }
+    for (int i = 0; i < op.n_out; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "out%d", i);
+        graph_output_mark(n->g, op.out[i], name);
+        if (i < 3 && c->out_role[i] == ROLE_GRAD) n->g->tensors[op.out[i]].role = ROLE_GRAD;
+        args.out_adds[i] = i < 3 && c->out_role[i] == ROLE_GRAD;
+        args.out[i] = tensor_view(n->g->tensors[op.out[i]].type, *graph_shape(n->g, op.out[i]),
+                                  calloc(net_count(n, op.out[i]) + 1, sizeof(float)));
+    }
+    args.scratch = aligned_alloc(64, (op_scratch_bytes(c->kind, &args) + 127) / 64 * 64);
+    op_reference_of(c->kind)->run(&args);
+    net_plan(n);
+    net_run(n);
+    outputs_compare(n, c, &op, &args);
+    for (int i = 0; i < c->n_in; i++) {
+        if (n->g->tensors[in[i]].role != ROLE_BUFFER) { /* running statistics are updated on both sides */
+            free(args.in[i].data);
+            continue;
+        }
+        float *found = net_read(n, in[i]);
+        assert_close("buffer", found, args.in[i].data, net_count(n, in[i]), 1e-6, 1e-5);
+        free(found);
+        free(args.in[i].data);
+    }
+    for (int i = 0; i < op.n_out; i++) free(args.out[i].data);
+    free(args.scratch);
+    net_destroy(n);
+}
+
+static void operands_by_themselves(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) case_run(&cases[i], false);
+}
+
+static void operands_in_larger_maps(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_CASES; i++) case_run(&cases[i], true);
+}
+
+static void every_row_has_a_case(void **state) {
+    (void)state;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        bool found = false;
+        for (size_t i = 0; i < N_CASES; i++) found = found || cases[i].kind == (op_kind)kind;
+        if (!found) fail_msg("op %s has no case here", op_info_of((op_kind)kind)->name);
+        assert_non_null(op_reference_of((op_kind)kind)->run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_has_a_case),
+        cmocka_unit_test(operands_by_themselves),
+        cmocka_unit_test(operands_in_larger_maps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
