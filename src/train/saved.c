@@ -356,8 +356,10 @@ ol_status run_restore(train_run_state *r, const checkpoint *c) {
     int64_t format = 0, best_epoch = 0;
     const value *v = value_get(c->extra, "format");
     const bool own = c->live.count > 0 && v && value_as_int(v, &format) && format == EXTRA_FORMAT;
-    ol_status status = param_store_write(r->store, PARAM_EMA, &c->weights);
-    if (status == OL_OK) status = param_store_write(r->store, PARAM_VALUES, own ? &c->live : &c->weights);
+    /* the caller may have moved the weights into the model that is trained */
+    const tensor_list *average = c->weights.count > 0 ? &c->weights : &r->setup->model->state;
+    ol_status status = param_store_write(r->store, PARAM_EMA, average);
+    if (status == OL_OK) status = param_store_write(r->store, PARAM_VALUES, own ? &c->live : average);
     if (status == OL_OK) status = groups_restore(r, &c->optimizer);
     if (status == OL_OK) status = states_restore(r, &c->optimizer.state);
     if (status == OL_OK && own) status = grads_restore(r, &c->live);

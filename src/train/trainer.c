@@ -60,6 +60,9 @@ static ol_status epoch_validate(train_run_state *r) {
     gains[LOSS_GAIN_BRANCH] = gains[LOSS_GAIN_IMAGES] = 1.0f;
     status = r->setup->validate(r->setup->user, &r->average, gains, &m);
     if (status != OL_OK) return status;
+    double *const means[] = {&m.precision, &m.recall, &m.map50, &m.map50_95};
+    for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)
+        if (isnan(*means[i])) *means[i] = 0.0; /* a mean over no class */
     r->metrics = m;
     r->fitness = results_round(m.map50_95);
     return OL_OK;
