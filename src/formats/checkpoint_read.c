@@ -267,7 +267,7 @@ static ol_status read_from(ol_context *ctx, const char *name, torch_archive *t, 
     c.arena.limit_bytes = MAX_TEXT_BYTES;
     ol_status status = choose_model(&r);
     if (status == OL_OK) {
-        status = r.model != NULL ? read_model(&r) : read_dict(&r, r.dict, &c.weights);
+        status = r.dict != NULL && r.model == NULL ? read_dict(&r, r.dict, &c.weights) : read_model(&r);
         if (status == OL_OK) checkpoint_note_form(&c);
         if (status == OL_OK) status = read_training(&r);
         if (status != OL_OK) ctx_annotate(ctx, status, "'%s'", name);

@@ -80,8 +80,8 @@ static void *piece(onnx_model *o, size_t count, size_t size) {
 }
 
 static char *copy_text(onnx_model *o, const char *text) {
-    char *copy = piece(o, strlen(text) + 1, 1);
-    if (copy != NULL) memcpy(copy, text, strlen(text));
+    char *copy = o->status == OL_OK ? arena_strdup(&o->a, text) : NULL;
+    if (copy == NULL) onnx_model_fail(o, OL_ERROR_MEMORY);
     return copy;
 }
 

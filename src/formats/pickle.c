@@ -23,9 +23,10 @@ typedef struct machine {
 } machine;
 
 static ol_status bad(machine *m, const char *what) {
-    return ctx_fail(m->a->ctx, OL_ERROR_FORMAT,
-                    "%s: the pickle is damaged at byte %zu: %s; get the file again or save it anew", m->name,
-                    m->opcode_at, what);
+    ctx_fail(m->a->ctx, OL_ERROR_FORMAT,
+             "%s: the pickle is damaged at byte %zu: %s; get the file again or save it anew", m->name, m->opcode_at,
+             what);
+    return OL_ERROR_FORMAT;
 }
 
 static ol_status take(machine *m, size_t n, const unsigned char **out) {

@@ -62,7 +62,7 @@ static ol_status convert_list(conversion *c, const pickle_node *node, int depth,
     value *list = value_list(c->a);
     ol_status status = list != NULL ? OL_OK : OL_ERROR_MEMORY;
     for (size_t i = 0; status == OL_OK && i < node->as.seq.count; i++) {
-        const value *item;
+        const value *item = NULL;
         status = convert(c, node->as.seq.items[i], depth + 1, &item);
         if (status == OL_OK) status = value_append(c->a, list, item);
     }
@@ -76,7 +76,7 @@ static ol_status convert_dict(conversion *c, const pickle_node *node, int depth,
     value *map = value_map(c->a);
     ol_status status = map != NULL ? OL_OK : OL_ERROR_MEMORY;
     for (size_t i = 0; status == OL_OK && i + 1 < node->as.seq.count; i += 2) {
-        const value *key, *item;
+        const value *key = &value_null, *item = &value_null;
         status = convert(c, node->as.seq.items[i], depth + 1, &key);
         if (status == OL_OK) status = convert(c, node->as.seq.items[i + 1], depth + 1, &item);
         if (status != OL_OK) break;

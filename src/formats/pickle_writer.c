@@ -86,7 +86,7 @@ static void memo_put(pickle_writer *w, uint32_t *number) {
 }
 
 bool pickle_reuse(pickle_writer *w, const char *key) {
-    uint32_t *number;
+    uint32_t *number = NULL;
     return memo_get(w, key, &number);
 }
 
@@ -123,7 +123,7 @@ void pickle_float(pickle_writer *w, double x) {
 }
 
 void pickle_string(pickle_writer *w, const char *text) {
-    uint32_t *number;
+    uint32_t *number = NULL;
     if (memo_get(w, text, &number)) return;
     const size_t n = strlen(text);
     pickle_op(w, 'X');
@@ -134,7 +134,7 @@ void pickle_string(pickle_writer *w, const char *text) {
 
 void pickle_global(pickle_writer *w, const char *module, const char *name) {
     char both[256];
-    uint32_t *number;
+    uint32_t *number = NULL;
     snprintf(both, sizeof both, "c%s\n%s\n", module, name); /* no text looks like this */
     if (memo_get(w, both, &number)) return;
     text_append(&w->out, both, strlen(both));
@@ -231,7 +231,7 @@ static void put_storage(pickle_writer *w, const tensor *t, dtype type) {
 }
 
 void pickle_tensor(pickle_writer *w, const tensor *t, bool half) {
-    int64_t stride[SHAPE_MAX_RANK], step = 1;
+    int64_t stride[SHAPE_MAX_RANK] = {0}, step = 1;
     if (t->type != DTYPE_F32 && t->type != DTYPE_I64) {
         w->status = ctx_fail(w->ctx, OL_ERROR_INTERNAL, "a tensor of type %s cannot be written", dtype_name(t->type));
         return;

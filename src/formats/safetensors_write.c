@@ -34,7 +34,8 @@ static ol_status put_metadata(text *out, arena *a, const char *key, const value 
 
 /* The description without what a source file may have added to it. */
 static const value *own_yaml(arena *a, const value *yaml) {
-    static const char *const kept[] = {"nc", "end2end", "reg_max", "scales", "scale", "channels", "yaml_file", "backbone", "head"};
+    static const char *const kept[] = {"nc",       "end2end",   "reg_max",  "scales", "scale",
+                                       "channels", "yaml_file", "backbone", "head"};
     value *map = value_map(a);
     for (size_t i = 0; map != NULL && i < sizeof kept / sizeof *kept; i++)
         if (value_get(yaml, kept[i]) != NULL && value_set(a, map, kept[i], value_get(yaml, kept[i])) != OL_OK)
@@ -75,7 +76,7 @@ static ol_status put_header(text *out, arena *a, const checkpoint *c, const mode
         text_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", type_name(type));
         for (int k = 0; k < item->t.shape.rank; k++)
             text_printf(out, k > 0 ? ",%lld" : "%lld", (long long)item->t.shape.dim[k]);
-        text_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + n));
+        text_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)at + n);
         at += n;
     }
     text_printf(out, "}");

@@ -224,7 +224,8 @@ bool torch_is_tensor(const pickle_node *node) {
 }
 
 static ol_status bad_tensor(const torch_archive *t, const char *tensor, const char *what) {
-    return ctx_fail(t->ctx, OL_ERROR_FORMAT, "'%s': the tensor '%s' %s; get the file again", t->name, tensor, what);
+    ctx_fail(t->ctx, OL_ERROR_FORMAT, "'%s': the tensor '%s' %s; get the file again", t->name, tensor, what);
+    return OL_ERROR_FORMAT;
 }
 
 static ol_status find_storage(torch_archive *t, const char *tensor, const pickle_node *node, tensor_view_spec *v) {
