@@ -99,7 +99,7 @@ static ol_status fetch(void *user, ol_context *ctx, uint32_t index, image *stora
 
 static int copy_targets(const loader *l, const float *rows, int n_rows, float *targets) {
     const int n = min_int(n_rows, l->max_targets);
-    if (n > 0) memcpy(targets, rows, 5 * (size_t)n * sizeof *targets);
+    if (n > 0 && rows != NULL) memcpy(targets, rows, 5 * (size_t)n * sizeof *targets);
     memset(targets + 5 * n, 0, 5 * (size_t)(l->max_targets - n) * sizeof *targets);
     return n;
 }
@@ -409,6 +409,7 @@ static ol_status plan_epoch(loader *l) {
 static ol_status plan_cache(loader *l) {
     ol_context *ctx = l->ctx;
     const uint64_t need = pixel_cache_need(l->d, l->o.imgsz), free_bytes = machine_free_memory();
+    const uint64_t room = need + need / 10; /* on disk */
     const uint64_t bound = l->o.cache_bytes > 0 ? l->o.cache_bytes : AUTO_CACHE_BYTES;
     uint64_t limit = bound;
     pixel_policy policy = need <= limit ? PIXEL_KEEP_ALL : PIXEL_KEEP_RECENT;
@@ -434,10 +435,9 @@ static ol_status plan_cache(loader *l) {
             if (folder != NULL) ctx_message(ctx, why, sizeof why);
             ctx_clear(ctx);
             ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk is not possible: %s", l->d->name, why);
-        } else if (need + need / 10 > machine_free_disk(folder)) {
+        } else if (room > machine_free_disk(folder)) {
             ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk needs %.1f GiB below '%s', %.1f GiB are free: it is not used",
-                    l->d->name, (double)(need + need / 10) / 0x1p30, folder,
-                    (double)machine_free_disk(folder) / 0x1p30);
+                    l->d->name, (double)room / 0x1p30, folder, (double)machine_free_disk(folder) / 0x1p30);
         } else {
             policy = PIXEL_KEEP_DISK;
         }

@@ -76,6 +76,16 @@ static size_t kept_by_fraction(size_t n, double fraction) {
     return (size_t)wanted;
 }
 
+static ol_status finish(const growing *g, double fraction, picture_list *out) {
+    const char **paths = arena_alloc(g->a, g->n, sizeof *paths);
+    if (paths == NULL || g->paths == NULL) return OL_ERROR_MEMORY;
+    const size_t kept = kept_by_fraction(g->n, fraction);
+    qsort((void *)g->paths, g->n, sizeof *g->paths, compare);
+    memcpy((void *)paths, (const void *)g->paths, kept * sizeof *paths);
+    *out = (picture_list){paths, kept};
+    return OL_OK;
+}
+
 ol_status picture_list_read(arena *a, const char *split, const data_paths *from, double fraction, picture_list *out) {
     growing g = {.a = a};
     ol_status status = OL_OK;
@@ -96,14 +106,7 @@ ol_status picture_list_read(arena *a, const char *split, const data_paths *from,
         status = ctx_fail(a->ctx, OL_ERROR_NOT_FOUND,
                           "%s: No images found in %s. Supported formats are: bmp, jpeg, jpg, png, tif, tiff, webp",
                           split, from->count > 0 ? from->items[0] : "an empty list");
-    const char **paths = status == OL_OK ? arena_alloc(a, g.n, sizeof *paths) : NULL;
-    if (status == OL_OK && paths == NULL) status = OL_ERROR_MEMORY;
-    if (status == OL_OK) {
-        qsort((void *)g.paths, g.n, sizeof *g.paths, compare);
-        const size_t kept = kept_by_fraction(g.n, fraction);
-        memcpy((void *)paths, (const void *)g.paths, kept * sizeof *paths);
-        *out = (picture_list){paths, kept};
-    }
+    if (status == OL_OK) status = finish(&g, fraction, out);
     mem_free(a->ctx, (void *)g.paths);
     return status;
 }

@@ -292,7 +292,7 @@ void pixel_cache_release(pixel_cache *c, pixel_reader *r) {
 
 static ol_status allocate_slots(pixel_cache *c, uint64_t limit_bytes) {
     const dataset *d = c->d;
-    size_t largest = 0, total = 0;
+    size_t largest = 1, total = 0;
     for (int i = 0; i < d->n; i++) {
         const size_t bytes = picture_bytes(d, c->imgsz, i);
         largest = bytes > largest ? bytes : largest;

@@ -215,7 +215,7 @@ ol_status shapes_draw(ol_context *ctx, int size_px, uint64_t seed, int split, in
     draw_ground(out, &r);
     const int wanted = 2 + (int)rng_below(&r, SHAPES_MAX_OBJECTS - 2);
     int n = 0;
-    shape_at s;
+    shape_at s = {0};
     while (n < wanted && find_place(out, &r, objects, n, &s)) {
         draw_shape(out, &s, paints[rng_below(&r, N_PAINTS)]);
         objects[n++] = s.box;
