@@ -65,6 +65,9 @@ def main():
 
         ck, _ = torch_safe_load(ours, safe_only=True)
         check("restricted load", isinstance(ck["model"], torch.nn.Module))
+        if resumable:
+            ck, _ = torch_safe_load(resumable, safe_only=True)
+            check("restricted load of the resumable file", isinstance(ck["ema"], torch.nn.Module))
     except ImportError:
         print("skipped: restricted load")
     picture = (np.arange(120 * 160 * 3) * 2654435761 % 251).astype(np.uint8).reshape(120, 160, 3)
