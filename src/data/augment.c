@@ -44,6 +44,7 @@ void augmenter_destroy(augmenter *a) {
     image_deinit(ctx, &a->mirrored);
     mem_free(ctx, a->base);
     mem_free(ctx, a->line);
+    mem_free(ctx, a->colours);
     mem_free(ctx, a->rows);
     mem_free(ctx, a);
 }
@@ -127,10 +128,13 @@ ol_status augment_lay_out(augment_job *job, uint32_t index) {
 
 static ol_status reserve(augmenter *a, const augment_settings *s, bool mixes) {
     const size_t width = (size_t)s->out_width, pixels = width * (size_t)s->out_height;
-    void *line = a->line, *base = a->base;
-    ol_status status = mem_grow(a->ctx, &line, &a->line_capacity, 3 * width + HSV_SCRATCH_BYTES(width), 1);
+    void *line = a->line, *base = a->base, *colours = a->colours;
+    ol_status status = mem_grow(a->ctx, &line, &a->line_capacity, 3 * width, 1);
+    if (status == OL_OK)
+        status = mem_grow(a->ctx, &colours, &a->colours_capacity, HSV_SCRATCH(width), sizeof *a->colours);
     if (status == OL_OK && mixes) status = mem_grow(a->ctx, &base, &a->base_capacity, 3 * pixels, 1);
     a->line = line;
+    a->colours = colours;
     a->base = base;
     return status;
 }
@@ -172,7 +176,7 @@ static void finish_row(augmenter *a, const augment_settings *s, const finish *f,
         for (int k = 0; k < channels; k++) memcpy(from[k], a->base + (size_t)k * pixels + (size_t)y * width, width);
     else
         gather_row(&a->gather, y, b, g, r);
-    if (f->jitter) hsv_jitter_row(&f->tables, b, g, r, s->out_width, r + width);
+    if (f->jitter) hsv_jitter_row(&f->tables, b, g, r, s->out_width, a->colours);
     const size_t row = (size_t)(f->flip_rows ? s->out_height - 1 - y : y) * width;
     for (int k = 0; k < channels; k++) {
         const int plane = channels == 3 && !f->keep_bgr ? 2 - k : k;

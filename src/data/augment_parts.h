@@ -18,9 +18,10 @@ struct augmenter {
     objects scratch;        /* clipping, mirrored instances */
     image canvas, mirrored; /* copy-paste needs the mosaic as a picture */
     uint8_t *base;          /* planes B,G,R of the sample while others are mixed into it */
-    uint8_t *line;          /* one row of planes, and HSV's scratch */
+    uint8_t *line;          /* one row of planes */
+    int32_t *colours;       /* HSV's scratch */
     float *rows;
-    size_t base_capacity, line_capacity, rows_capacity;
+    size_t base_capacity, line_capacity, colours_capacity, rows_capacity;
 };
 
 /* What one sample is made from. */

@@ -3,7 +3,6 @@
 #include "base/simd.h"
 
 #include <math.h>
-#include <stddef.h>
 
 #define TAIL 32 /* pixels that the reference converts at a time */
 
@@ -18,58 +17,90 @@ void hsv_tables_init(hsv_tables *t, double rh, double rs, double rv) {
     t->s[0] = 0; /* grey stays grey */
 }
 
+/* Eight pixels at a time in the compilers' own vectors: the selections below defeat automatic vectorisation. Samples
+ * are held as 32-bit integers, because compilers take the conversion of short byte vectors apart. */
+typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float floats __attribute__((vector_size(32)));
+
+#define LANES               8
+#define SELECT(mask, a, b)  (((a) & (mask)) | ((b) & ~(mask)))
+#define FSELECT(mask, a, b) ((floats)SELECT(mask, (ints)(a), (ints)(b)))
+#define TO_FLOATS(x)        __builtin_convertvector(x, floats)
+#define TO_INTS(x)          __builtin_convertvector(x, ints)
+
 /* Quotients 255*4096/v and 180*4096/(6*d) are rounded in float: right for all 255 divisors (a test walks them). A zero
- * divisor only meets a zero factor. */
-SIMD_CLONES void hsv_from_bgr_row(const uint8_t *restrict b, const uint8_t *restrict g, const uint8_t *restrict r,
-                                  int n, uint8_t *restrict h, uint8_t *restrict s, uint8_t *restrict v) {
-    for (int i = 0; i < n; i++) {
-        const int cb = b[i], cg = g[i], cr = r[i];
-        const int most = cb > cg ? cb > cr ? cb : cr : cg > cr ? cg : cr;
-        const int least = cb < cg ? cb < cr ? cb : cr : cg < cr ? cg : cr;
-        const int d = most - least;
-        const int by_v = (int)(1044480.0f / (float)(most > 0 ? most : 1) + 0.5f);
-        const int by_d = (int)(122880.0f / (float)(d > 0 ? d : 1) + 0.5f);
-        const int q = most == cr ? cg - cb : most == cg ? cb - cr + 2 * d : cr - cg + 4 * d;
-        const int hue = (q * by_d + 2048) >> 12;
-        h[i] = (uint8_t)(hue < 0 ? hue + 180 : hue);
-        s[i] = (uint8_t)((d * by_v + 2048) >> 12);
-        v[i] = (uint8_t)most;
+ * divisor counts as one: it only meets a zero factor. */
+__attribute__((target_clones("avx2", "default"))) void hsv_from_bgr(int32_t *b_to_h, int32_t *g_to_s, int32_t *r_to_v,
+                                                                    int n) {
+    for (int i = 0; i < n; i += LANES) {
+        ints *h = (ints *)(b_to_h + i), *s = (ints *)(g_to_s + i), *v = (ints *)(r_to_v + i);
+        const ints cb = *h, cg = *s, cr = *v;
+        ints most = SELECT(cb > cg, cb, cg), least = SELECT(cb < cg, cb, cg);
+        most = SELECT(most > cr, most, cr);
+        least = SELECT(least < cr, least, cr);
+        const ints d = most - least, one = most - most + 1;
+        const ints by_v = TO_INTS(1044480.0f / TO_FLOATS(SELECT(most > 1, most, one)) + 0.5f);
+        const ints by_d = TO_INTS(122880.0f / TO_FLOATS(SELECT(d > 1, d, one)) + 0.5f);
+        ints q = SELECT(most == cg, cb - cr + 2 * d, cr - cg + 4 * d);
+        q = SELECT(most == cr, cg - cb, q);
+        const ints hue = (q * by_d + 2048) >> 12;
+        *h = hue + ((hue < 0) & 180);
+        *s = (d * by_v + 2048) >> 12;
+        *v = most;
     }
 }
 
-/* `bias` 0 truncates; for the tail 255*x is rounded to nearest even by adding and taking away 2^23. */
-static inline __attribute__((always_inline)) void to_bgr(const uint8_t *restrict h, const uint8_t *restrict s,
-                                                         const uint8_t *restrict v, int begin, int end, float bias,
-                                                         uint8_t *restrict b, uint8_t *restrict g,
-                                                         uint8_t *restrict r) {
-    for (int i = begin; i < end; i++) {
-        const float hue = (float)h[i] * (6.0f / 180.0f), saturation = (float)s[i] * (1.0f / 255.0f);
-        const float value = (float)v[i] * (1.0f / 255.0f);
-        const int sector = (int)hue;
-        const float part = hue - (float)sector;
-        const float p = value * (1.0f - saturation);
-        const float e = sector & 1 ? value * (1.0f - saturation * part) : value * (1.0f - saturation * (1.0f - part));
-        const float fb = sector < 2 ? p : sector == 3 || sector == 4 ? value : e;
-        const float fg = sector > 3 ? p : sector == 1 || sector == 2 ? value : e;
-        const float fr = sector == 2 || sector == 3 ? p : sector == 0 || sector == 5 ? value : e;
-        b[i] = (uint8_t)(int)(fb * 255.0f + bias - bias);
-        g[i] = (uint8_t)(int)(fg * 255.0f + bias - bias);
-        r[i] = (uint8_t)(int)(fr * 255.0f + bias - bias);
+/* Of b, g, r one is the value, one is p and the third is q or t, by the sector of the hue. From `rounded_from` on (a
+ * multiple of 32) results are rounded to nearest even, by adding and taking away 2^23, and not truncated. */
+__attribute__((target_clones("avx2", "default"))) static void to_bgr(int32_t *h_to_b, int32_t *s_to_g, int32_t *v_to_r,
+                                                                     int n, int rounded_from) {
+    for (int i = 0; i < n; i += LANES) {
+        ints *b = (ints *)(h_to_b + i), *g = (ints *)(s_to_g + i), *r = (ints *)(v_to_r + i);
+        const float bias = i < rounded_from ? 0.0f : 8388608.0f;
+        const floats hue = TO_FLOATS(*b) * (6.0f / 180.0f), saturation = TO_FLOATS(*g) * (1.0f / 255.0f);
+        const floats value = TO_FLOATS(*r) * (1.0f / 255.0f);
+        const ints sector = TO_INTS(hue);
+        const floats part = hue - TO_FLOATS(sector);
+        const floats p = value * (1.0f - saturation), q = value * (1.0f - saturation * part);
+        const floats t = value * (1.0f - saturation * (1.0f - part)), e = FSELECT((sector & 1) != 0, q, t);
+        floats fb = FSELECT(sector < 2, p, e), fg = FSELECT(sector > 3, p, e);
+        floats fr = FSELECT((sector == 2) | (sector == 3), p, e);
+        fb = FSELECT((sector == 3) | (sector == 4), value, fb);
+        fg = FSELECT((sector == 1) | (sector == 2), value, fg);
+        fr = FSELECT((sector == 0) | (sector == 5), value, fr);
+        *b = TO_INTS(fb * 255.0f + bias - bias);
+        *g = TO_INTS(fg * 255.0f + bias - bias);
+        *r = TO_INTS(fr * 255.0f + bias - bias);
     }
 }
 
-SIMD_CLONES static void row_to_bgr(const uint8_t *restrict h, const uint8_t *restrict s, const uint8_t *restrict v,
-                                   int n, uint8_t *restrict b, uint8_t *restrict g, uint8_t *restrict r) {
-    const int whole = n - n % TAIL;
-    to_bgr(h, s, v, 0, whole, 0.0f, b, g, r);
-    to_bgr(h, s, v, whole, n, 8388608.0f, b, g, r);
+__attribute__((target_clones("avx2", "default"))) static void widen(const uint8_t *restrict from, int n,
+                                                                    int32_t *restrict to) {
+    for (int i = 0; i < n; i++) to[i] = from[i];
 }
 
-void hsv_jitter_row(const hsv_tables *t, uint8_t *b, uint8_t *g, uint8_t *r, int n, uint8_t *scratch) {
-    uint8_t *h = scratch, *s = h + n, *v = s + n;
-    hsv_from_bgr_row(b, g, r, n, h, s, v);
-    for (int i = 0; i < n; i++) h[i] = t->h[h[i]];
-    for (int i = 0; i < n; i++) s[i] = t->s[s[i]];
-    for (int i = 0; i < n; i++) v[i] = t->v[v[i]];
-    row_to_bgr(h, s, v, n, b, g, r);
+__attribute__((target_clones("avx2", "default"))) static void narrow(const int32_t *restrict from, int n,
+                                                                     uint8_t *restrict to) {
+    for (int i = 0; i < n; i++) to[i] = (uint8_t)from[i];
+}
+
+static void look_up(const uint8_t table[256], int32_t *x, int n) {
+    for (int i = 0; i < n; i++) x[i] = table[x[i]];
+}
+
+void hsv_jitter_row(const hsv_tables *t, uint8_t *b, uint8_t *g, uint8_t *r, int n, int32_t *scratch) {
+    const int padded = (n + LANES - 1) / LANES * LANES;
+    int32_t *h = scratch, *s = h + padded, *v = s + padded;
+    for (int i = n; i < padded; i++) h[i] = s[i] = v[i] = 0;
+    widen(b, n, h);
+    widen(g, n, s);
+    widen(r, n, v);
+    hsv_from_bgr(h, s, v, padded);
+    look_up(t->h, h, n);
+    look_up(t->s, s, n);
+    look_up(t->v, v, n);
+    to_bgr(h, s, v, padded, n - n % TAIL);
+    narrow(h, n, b);
+    narrow(s, n, g);
+    narrow(v, n, r);
 }

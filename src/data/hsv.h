@@ -3,7 +3,7 @@
 #ifndef DATA_HSV_H
 #define DATA_HSV_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct hsv_tables {
@@ -13,14 +13,14 @@ typedef struct hsv_tables {
 /* From the products draw * gain: hue is turned by 180*rh, saturation and value are scaled by 1+rs and 1+rv. */
 void hsv_tables_init(hsv_tables *t, double rh, double rs, double rv);
 
-/* Scratch for hsv_jitter_row: hue, saturation, value of one row. */
-#define HSV_SCRATCH_BYTES(width) (3 * (size_t)(width))
+/* Elements of scratch for hsv_jitter_row. */
+#define HSV_SCRATCH(width) (3 * ((size_t)(width) + 8))
 
 /* Jitters n pixels of three planes in place. The last n mod 32 pixels are rounded and not truncated on the way back, as
  * the reference's vector loop leaves them. */
-void hsv_jitter_row(const hsv_tables *t, uint8_t *b, uint8_t *g, uint8_t *r, int n, uint8_t *scratch);
+void hsv_jitter_row(const hsv_tables *t, uint8_t *b, uint8_t *g, uint8_t *r, int n, int32_t *scratch);
 
-/* One way only, for tests: h 0..179, s and v 0..255. */
-void hsv_from_bgr_row(const uint8_t *b, const uint8_t *g, const uint8_t *r, int n, uint8_t *h, uint8_t *s, uint8_t *v);
+/* One way only, in place: b, g, r of 0..255 become h 0..179, s and v 0..255. n is a multiple of 8. */
+void hsv_from_bgr(int32_t *b_to_h, int32_t *g_to_s, int32_t *r_to_v, int n);
 
 #endif

@@ -68,7 +68,8 @@ static void hsv_tables_and_pictures(void **state) {
     const value *cases = golden_json(&a, "augment/hsv.json");
     const image src = golden_image(&p, "src");
     const int n = src.width;
-    uint8_t b[64], g[64], r[64], h[64], s[64], v[64], row[192], scratch[HSV_SCRATCH_BYTES(64)];
+    uint8_t b[64], g[64], r[64], row[192];
+    int32_t h[64], s[64], v[64], scratch[HSV_SCRATCH(64)];
     size_t off = 0;
     for (size_t k = 0; k < cases->as.list.count; k++) {
         const value *products = value_get(cases->as.list.items[k], "r");
@@ -83,10 +84,13 @@ static void hsv_tables_and_pictures(void **state) {
             for (int x = 0; x < n; x++) {
                 const uint8_t *from = src.pixels + (y * n + x) * 3;
                 b[x] = from[0], g[x] = from[1], r[x] = from[2];
+                h[x] = b[x], s[x] = g[x], v[x] = r[x];
             }
-            hsv_from_bgr_row(b, g, r, n, h, s, v);
-            reference_interleave(h, s, v, n, row);
-            assert_memory_equal(row, hsv + y * n * 3, (size_t)n * 3);
+            hsv_from_bgr(h, s, v, n);
+            for (int x = 0; x < n; x++) {
+                const uint8_t *e = hsv + (y * n + x) * 3;
+                assert_true(h[x] == e[0] && s[x] == e[1] && v[x] == e[2]);
+            }
             hsv_jitter_row(&t, b, g, r, n, scratch);
             reference_interleave(b, g, r, n, row);
             int worst;
@@ -104,12 +108,12 @@ static void hsv_quotients_are_those_of_the_tables(void **state) {
     (void)state;
     for (int v = 1; v < 256; v++) {
         for (int d = 0; d <= v; d++) {
-            const uint8_t b = (uint8_t)(v - d), g = (uint8_t)(v - d / 2), r = (uint8_t)v;
-            uint8_t h, s, value;
-            hsv_from_bgr_row(&b, &g, &r, 1, &h, &s, &value);
+            const int b = v - d, g = v - d / 2;
+            int32_t to_h[8] = {b}, to_s[8] = {g}, to_v[8] = {v};
+            hsv_from_bgr(to_h, to_s, to_v, 8);
             const long ts = lrint(255 * 4096.0 / v), th = d > 0 ? lrint(180 * 4096 / (6.0 * d)) : 0;
-            assert_int_equal(s, (d * ts + 2048) >> 12);
-            assert_int_equal(h, ((g - b) * th + 2048) >> 12);
+            assert_int_equal(to_s[0], (d * ts + 2048) >> 12);
+            assert_int_equal(to_h[0], ((g - b) * th + 2048) >> 12);
         }
     }
 }
