@@ -405,44 +405,50 @@ static ol_status plan_epoch(loader *l) {
     return OL_OK;
 }
 
+/* The folder of raw files; NULL with a warning when it cannot be had or has less than `room` bytes. */
+static ol_status find_disk_folder(loader *l, arena *a, uint64_t room, const char **out) {
+    ol_context *ctx = l->ctx;
+    const char *parent = l->o.cache_folder != NULL ? l->o.cache_folder : dataset_cache_folder(a);
+    const char *folder = parent != NULL ? path_join(a, parent, "pixels") : NULL;
+    char why[512] = "neither XDG_CACHE_HOME nor HOME is set";
+    if (parent != NULL && folder == NULL) return OL_ERROR_MEMORY;
+    const ol_status status = folder != NULL ? folder_create(ctx, folder) : OL_ERROR_NOT_FOUND;
+    if (status == OL_ERROR_MEMORY) return status;
+    if (status != OL_OK) {
+        if (folder != NULL) ctx_message(ctx, why, sizeof why);
+        ctx_clear(ctx);
+        ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk is not possible: %s", l->d->name, why);
+    } else if (room > machine_free_disk(folder)) {
+        ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk needs %.1f GiB below '%s', %.1f GiB are free: it is not used",
+                l->d->name, (double)room / 0x1p30, folder, (double)machine_free_disk(folder) / 0x1p30);
+    } else {
+        *out = folder;
+    }
+    return OL_OK;
+}
+
 /* Where pixels are kept, with the reasons of loader.h when it is not what was asked for. */
 static ol_status plan_cache(loader *l) {
     ol_context *ctx = l->ctx;
     const uint64_t need = pixel_cache_need(l->d, l->o.imgsz), free_bytes = machine_free_memory();
-    const uint64_t room = need + need / 10; /* on disk */
     const uint64_t bound = l->o.cache_bytes > 0 ? l->o.cache_bytes : AUTO_CACHE_BYTES;
     uint64_t limit = bound;
-    pixel_policy policy = need <= limit ? PIXEL_KEEP_ALL : PIXEL_KEEP_RECENT;
     arena a;
     ol_status status = OL_OK;
     const char *folder = NULL;
     arena_init(&a, ctx, 0);
     if (free_bytes > 0 && free_bytes / 4 < limit) limit = free_bytes / 4;
-    if (need > limit) policy = PIXEL_KEEP_RECENT;
+    pixel_policy policy = need <= limit ? PIXEL_KEEP_ALL : l->o.training ? PIXEL_KEEP_RECENT : PIXEL_KEEP_FIRST;
     if (l->o.cache == LOADER_CACHE_NONE) policy = PIXEL_KEEP_NONE;
     if (l->o.cache == LOADER_CACHE_RAM && (free_bytes == 0 || need <= free_bytes / 2)) policy = PIXEL_KEEP_ALL;
     if (l->o.cache == LOADER_CACHE_RAM && policy != PIXEL_KEEP_ALL)
-        ctx_log(ctx, OL_LOG_WARNING,
-                "%s: cache=ram needs %.1f GiB and as much again to spare, %.1f GiB are free: only the most recent "
-                "pictures are "
-                "kept",
-                l->d->name, (double)need / 0x1p30, (double)free_bytes / 0x1p30);
-    if (l->o.cache == LOADER_CACHE_DISK) {
-        const char *parent = l->o.cache_folder != NULL ? l->o.cache_folder : dataset_cache_folder(&a);
-        folder = parent != NULL ? path_join(&a, parent, "pixels") : NULL;
-        if (folder == NULL || folder_create(ctx, folder) != OL_OK) {
-            char why[512] = "neither XDG_CACHE_HOME nor HOME is set";
-            if (folder != NULL) ctx_message(ctx, why, sizeof why);
-            ctx_clear(ctx);
-            ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk is not possible: %s", l->d->name, why);
-        } else if (room > machine_free_disk(folder)) {
-            ctx_log(ctx, OL_LOG_WARNING, "%s: cache=disk needs %.1f GiB below '%s', %.1f GiB are free: it is not used",
-                    l->d->name, (double)room / 0x1p30, folder, (double)machine_free_disk(folder) / 0x1p30);
-        } else {
-            policy = PIXEL_KEEP_DISK;
-        }
-    }
-    status = pixel_cache_create(ctx, l->d, l->o.imgsz, policy, limit, folder, &l->pixels);
+        ctx_log(
+            ctx, OL_LOG_WARNING,
+            "%s: cache=ram needs %.1f GiB and as much again to spare, %.1f GiB are free: only some pictures are kept",
+            l->d->name, (double)need / 0x1p30, (double)free_bytes / 0x1p30);
+    if (l->o.cache == LOADER_CACHE_DISK) status = find_disk_folder(l, &a, need + need / 10, &folder);
+    if (folder != NULL) policy = PIXEL_KEEP_DISK;
+    if (status == OL_OK) status = pixel_cache_create(ctx, l->d, l->o.imgsz, policy, limit, folder, &l->pixels);
     arena_deinit(&a);
     /* A bound of the set alone, not of this machine: the samples of a seed must not depend on free memory. */
     if (l->o.training && l->o.cache != LOADER_CACHE_RAM && need > bound)

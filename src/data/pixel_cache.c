@@ -219,6 +219,7 @@ static ol_status load(pixel_cache *c, ol_context *ctx, pixel_reader *r, int inde
 /* A slot for `index`, its own or one to be filled (then ready is false); -1 when all are in use. Lock held. */
 static int take_slot(pixel_cache *c, int index) {
     if (c->policy == PIXEL_KEEP_ALL) return index;
+    if (c->policy == PIXEL_KEEP_FIRST) return c->next_victim < c->n_slots ? c->next_victim++ : -1;
     for (int tried = 0; tried < c->n_slots; tried++) {
         const int s = c->next_victim;
         c->next_victim = (s + 1) % c->n_slots;
@@ -298,7 +299,7 @@ static ol_status allocate_slots(pixel_cache *c, uint64_t limit_bytes) {
         largest = bytes > largest ? bytes : largest;
     }
     c->n_slots = d->n;
-    if (c->policy == PIXEL_KEEP_RECENT && limit_bytes / largest < (uint64_t)d->n)
+    if (c->policy != PIXEL_KEEP_ALL && limit_bytes / largest < (uint64_t)d->n)
         c->n_slots = (int)(limit_bytes / largest);
     c->offsets = mem_alloc0(c->ctx, (size_t)c->n_slots, sizeof *c->offsets);
     c->slots = mem_alloc0(c->ctx, (size_t)c->n_slots, sizeof *c->slots);
@@ -328,7 +329,7 @@ ol_status pixel_cache_create(ol_context *ctx, const dataset *d, int imgsz, pixel
     pthread_cond_init(&c->loaded, NULL);
     c->bad = mem_alloc0(ctx, (size_t)d->n, 1);
     if (c->bad == NULL) status = OL_ERROR_MEMORY;
-    if (status == OL_OK && (policy == PIXEL_KEEP_ALL || policy == PIXEL_KEEP_RECENT))
+    if (status == OL_OK && (policy != PIXEL_KEEP_NONE && policy != PIXEL_KEEP_DISK))
         status = allocate_slots(c, limit_bytes);
     if (status == OL_OK && policy == PIXEL_KEEP_DISK) {
         c->folder = mem_strdup(ctx, folder);

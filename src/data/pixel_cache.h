@@ -10,6 +10,7 @@ typedef enum pixel_policy {
     PIXEL_KEEP_NONE,
     PIXEL_KEEP_ALL,    /* every picture has a place in memory */
     PIXEL_KEEP_RECENT, /* as many as fit in limit_bytes, the oldest make room */
+    PIXEL_KEEP_FIRST,  /* as many as fit in limit_bytes, then no more: for sets that are walked in one order */
     PIXEL_KEEP_DISK    /* raw files below `folder` */
 } pixel_policy;
 

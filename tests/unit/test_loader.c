@@ -132,6 +132,18 @@ static void large_sets_reuse_memory(void **state) {
         assert_int_equal(hash_epoch(&s, l, 0), expected);
         loader_destroy(l);
     }
+    loader_options v = validation(3, 64, true);
+    v.workers = 2;
+    v.cache_bytes = 10 * 64 * 64 * 3;
+    l = make(&s, d, &v);
+    const uint64_t first = hash_epoch(&s, l, 0);
+    assert_int_equal(hash_epoch(&s, l, 1), first);
+    loader_destroy(l);
+    v.cache = LOADER_CACHE_NONE;
+    v.workers = 0;
+    l = make(&s, d, &v);
+    assert_int_equal(hash_epoch(&s, l, 0), first);
+    loader_destroy(l);
     assert_true(expected != kept); /* partners come from the 16 pictures before */
     dataset_destroy(d);
     scratch_destroy(&s);
@@ -547,14 +559,13 @@ static void later_epochs_allocate_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_do_not_depend_on_threads),
-        cmocka_unit_test(large_sets_reuse_memory),       cmocka_unit_test(an_epoch_holds_every_picture_once),
-        cmocka_unit_test(closing_mosaic_changes_the_next_epoch),  cmocka_unit_test(validation_letterboxes_in_order),
-        cmocka_unit_test(rectangular_training_keeps_shapes),      cmocka_unit_test(multi_scale_batches_vary),
-        cmocka_unit_test(a_picture_that_goes_bad_shifts_nothing), cmocka_unit_test(bad_pictures_do_not_stop_training),
-        cmocka_unit_test(raw_files_are_used_and_checked),         cmocka_unit_test(epochs_can_be_left_early),
-        cmocka_unit_test(grey_pictures_have_one_plane),           cmocka_unit_test(options_come_from_settings),
-        cmocka_unit_test(later_epochs_allocate_nothing),
+        cmocka_unit_test(batches_do_not_depend_on_threads),  cmocka_unit_test(large_sets_reuse_memory),
+        cmocka_unit_test(an_epoch_holds_every_picture_once), cmocka_unit_test(closing_mosaic_changes_the_next_epoch),
+        cmocka_unit_test(validation_letterboxes_in_order),   cmocka_unit_test(rectangular_training_keeps_shapes),
+        cmocka_unit_test(multi_scale_batches_vary),          cmocka_unit_test(a_picture_that_goes_bad_shifts_nothing),
+        cmocka_unit_test(bad_pictures_do_not_stop_training), cmocka_unit_test(raw_files_are_used_and_checked),
+        cmocka_unit_test(epochs_can_be_left_early),          cmocka_unit_test(grey_pictures_have_one_plane),
+        cmocka_unit_test(options_come_from_settings),        cmocka_unit_test(later_epochs_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
