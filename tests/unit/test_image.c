@@ -287,6 +287,61 @@ static void encoders_come_back(void **state) {
     image_deinit(ctx, &back);
 }
 
+typedef struct rationed {
+    int left;  /* allocations that still succeed */
+    int alive; /* blocks */
+} rationed;
+
+static void *ration(void *user, void *block, size_t bytes) {
+    rationed *r = user;
+    if (bytes == 0) {
+        free(block);
+        r->alive -= block != NULL;
+        return NULL;
+    }
+    if (r->left-- <= 0) return NULL;
+    void *grown = realloc(block, bytes);
+    r->alive += block == NULL;
+    return grown;
+}
+
+/* Fails the first, second, third … allocation of decoding and encoding: a clean failure each time, and nothing leaks.
+ */
+static void memory_may_run_out_anywhere(void **state) {
+    (void)state;
+    golden_pack pack = golden_open("images/images");
+    for (size_t i = 0; i < pack.index->as.list.count; i++) {
+        const char *name = value_get(pack.index->as.list.items[i], "name")->as.string;
+        uint8_t *bytes;
+        size_t n;
+        read_file(name, &bytes, &n);
+        for (int allowed = 0, done = 0; done < 2; allowed++) { /* 3 channels, then 1 */
+            rationed r = {.left = 1};
+            const ol_context_options options = {
+                .struct_bytes = sizeof options, .realloc_block = ration, .realloc_user = &r};
+            ol_context *poor = NULL;
+            image im = {0};
+            uint8_t *jpeg = NULL, *png = NULL;
+            size_t n_jpeg, n_png;
+            assert_int_equal(ol_context_create(&options, &poor), OL_OK);
+            r.left = allowed;
+            ol_status status = image_decode(poor, name, bytes, n, done == 0 ? 3 : 1, &im);
+            if (status == OL_OK) status = image_encode_jpeg(poor, &im, NULL, &jpeg, &n_jpeg);
+            if (status == OL_OK) status = image_encode_png(poor, &im, &png, &n_png);
+            if (status != OL_OK && strstr(ol_context_message(poor), "memory") == NULL)
+                fail_msg("%s, allocation %d: %s", name, allowed, ol_context_message(poor));
+            if (status == OL_OK) done++, allowed = -1;
+            image_deinit(poor, &im);
+            mem_free(poor, jpeg);
+            mem_free(poor, png);
+            ol_context_destroy(poor);
+            assert_int_equal(r.alive, 0);
+        }
+        mem_free(ctx, bytes);
+    }
+    golden_close(&pack);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pixels_and_sizes_equal_opencv),
                                        cmocka_unit_test(alpha_is_dropped_not_applied),
@@ -296,6 +351,7 @@ int main(void) {
                                        cmocka_unit_test(damaged_bytes_never_crash),
                                        cmocka_unit_test(files_are_checked_by_content),
                                        cmocka_unit_test(headers_may_be_long),
-                                       cmocka_unit_test(encoders_come_back)};
+                                       cmocka_unit_test(encoders_come_back),
+                                       cmocka_unit_test(memory_may_run_out_anywhere)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
