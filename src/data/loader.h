@@ -64,5 +64,7 @@ ol_status loader_next(loader *l, const batch **out);
 void loader_close_mosaic(loader *l);
 /* Of the current or last epoch; waited_s/elapsed_s is the "waiting for data" share. */
 loader_stats loader_get_stats(const loader *l);
+/* One line when the caller waited for a good part of the epoch (a fifth, and five seconds), with what helps. */
+void loader_report_wait(const loader *l);
 
 #endif

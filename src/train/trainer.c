@@ -42,6 +42,7 @@ static ol_status epoch_train(train_run_state *r) {
         r->timed_out = time_is_up(r);
         r->interrupted = ctx_interrupted(r->ctx);
     }
+    loader_report_wait(r->setup->loader);
     if (status == OL_ERROR_INTERRUPTED) { /* the loader was asked to stop */
         ctx_clear(r->ctx);
         r->interrupted = true;
