@@ -231,6 +231,7 @@ static ol_status ops_launch(plan *p, bool changed) {
         op->memory.params_changed = changed;
         status = p->dev->api->launch(p->dev, op->kernel, &op->memory);
         if (p->profiling && status == OL_OK) status = run_end(p); /* waits, where launches are asynchronous */
+        if (p->profiling && status == OL_OK) status = run_begin(p);
         if (p->profiling) op->seconds = seconds_now() - start;
         if (status != OL_OK)
             ctx_annotate(p->ctx, status, "layer %s (%s)", p->g->ops[i].name, op_info_of(p->g->ops[i].kind)->name);
