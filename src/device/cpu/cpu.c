@@ -112,7 +112,9 @@ static const struct {
     op_kind kind;
     ol_status (*compile)(cpu_device *dev, const op_record *op, cpu_kernel **out);
 } makers[] = {
+    {OP_CONV2D, winograd_compile}, /* where it pays; else the next */
     {OP_CONV2D, onednn_conv_compile},
+    {OP_CONV2D_GRAD_X, winograd_compile},
     {OP_CONV2D_GRAD_X, onednn_conv_compile},
     {OP_CONV2D_GRAD_W, onednn_conv_compile},
     {OP_CONV2D_GRAD_BIAS, head_compile},
@@ -141,7 +143,7 @@ static ol_status cpu_compile(device *dev, const op_record *op, kernel **out) {
     cpu_kernel *k = NULL;
     ol_status status = OL_ERROR_UNSUPPORTED;
     for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
-        if (makers[i].kind == op->kind) status = makers[i].compile(cpu, op, &k);
+        if (makers[i].kind == op->kind && status == OL_ERROR_UNSUPPORTED) status = makers[i].compile(cpu, op, &k);
     if (status == OL_ERROR_UNSUPPORTED) {
         ctx_clear(dev->ctx);
         status = cpu_reference_compile(cpu, op, &k);

@@ -17,6 +17,18 @@ typedef struct pool_window {
     int64_t h, w, y0, y1, x0, x1; /* the plane, and the window's part inside it */
 } pool_window;
 
+/* One row of 2x2 output tiles of a 3x3 convolution. */
+typedef struct winograd_map {
+    int64_t h, w, tiles; /* the plane; tiles in a row */
+} winograd_map;
+
+/* What happens to a block of output channels: y = act(sum + bias) + residual. */
+typedef struct winograd_tail {
+    const float *bias;
+    const float *residual; /* plane, or NULL */
+    float *y;              /* plane */
+} winograd_tail;
+
 typedef struct cpu_simd {
     const char *name; /* "AVX-512", … */
     int width;
@@ -50,6 +62,15 @@ typedef struct cpu_simd {
     void (*softmax)(float *row, int64_t count);
     /* gs[i] = p[i]*(gp[i] - sum_j p[j] gp[j])*scale, gs may be gp */
     void (*softmax_grad)(const float *p, const float *gp, float *gs, int64_t count, float scale);
+    /* The three steps of Winograd's convolution for one row of tiles and one block: transformed input (16 positions,
+     * tiles, channels); for one position m (tiles, width) = v (tiles, channels) u (channels, width); transformed
+     * output. */
+    void (*winograd_input)(const winograd_map *map, const float *plane, int64_t tile_row, float *v, int64_t pos_stride,
+                           int64_t tile_stride);
+    void (*winograd_products)(const float *v, const float *u, float *m, int64_t tiles, int64_t channels,
+                              int64_t v_stride, int64_t m_stride);
+    void (*winograd_output)(const winograd_map *map, const winograd_tail *tail, int64_t tile_row, const float *m,
+                            int64_t pos_stride, int64_t tile_stride, activation act);
 } cpu_simd;
 
 extern const cpu_simd cpu_simd_avx512, cpu_simd_avx2, cpu_simd_base;
