@@ -30,8 +30,7 @@ typedef float floats __attribute__((vector_size(32)));
 
 /* Quotients 255*4096/v and 180*4096/(6*d) are rounded in float: right for all 255 divisors (a test walks them). A zero
  * divisor counts as one: it only meets a zero factor. */
-__attribute__((target_clones("avx2", "default"))) void hsv_from_bgr(int32_t *b_to_h, int32_t *g_to_s, int32_t *r_to_v,
-                                                                    int n) {
+SIMD_CLONES void hsv_from_bgr(int32_t *b_to_h, int32_t *g_to_s, int32_t *r_to_v, int n) {
     for (int i = 0; i < n; i += LANES) {
         ints *h = (ints *)(b_to_h + i), *s = (ints *)(g_to_s + i), *v = (ints *)(r_to_v + i);
         const ints cb = *h, cg = *s, cr = *v;
@@ -52,8 +51,7 @@ __attribute__((target_clones("avx2", "default"))) void hsv_from_bgr(int32_t *b_t
 
 /* Of b, g, r one is the value, one is p and the third is q or t, by the sector of the hue. From `rounded_from` on (a
  * multiple of 32) results are rounded to nearest even, by adding and taking away 2^23, and not truncated. */
-__attribute__((target_clones("avx2", "default"))) static void to_bgr(int32_t *h_to_b, int32_t *s_to_g, int32_t *v_to_r,
-                                                                     int n, int rounded_from) {
+SIMD_CLONES static void to_bgr(int32_t *h_to_b, int32_t *s_to_g, int32_t *v_to_r, int n, int rounded_from) {
     for (int i = 0; i < n; i += LANES) {
         ints *b = (ints *)(h_to_b + i), *g = (ints *)(s_to_g + i), *r = (ints *)(v_to_r + i);
         const float bias = i < rounded_from ? 0.0f : 8388608.0f;
@@ -74,13 +72,11 @@ __attribute__((target_clones("avx2", "default"))) static void to_bgr(int32_t *h_
     }
 }
 
-__attribute__((target_clones("avx2", "default"))) static void widen(const uint8_t *restrict from, int n,
-                                                                    int32_t *restrict to) {
+SIMD_CLONES static void widen(const uint8_t *restrict from, int n, int32_t *restrict to) {
     for (int i = 0; i < n; i++) to[i] = from[i];
 }
 
-__attribute__((target_clones("avx2", "default"))) static void narrow(const int32_t *restrict from, int n,
-                                                                     uint8_t *restrict to) {
+SIMD_CLONES static void narrow(const int32_t *restrict from, int n, uint8_t *restrict to) {
     for (int i = 0; i < n; i++) to[i] = (uint8_t)from[i];
 }
 
