@@ -3,6 +3,7 @@
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
 
+#include "device/flat.h"
 #include "graph/plan.h"
 
 /* How a tensor lies in device memory. Maps (N,C,H,W) are stored as channel blocks: element (n,c,y,x) is at
@@ -97,6 +98,18 @@ typedef struct device_api {
     ol_status (*capture_end)(device *dev, void **recording);
     ol_status (*replay)(device *dev, void *recording);
     void (*recording_destroy)(device *dev, void *recording);
+
+    /* Flat operations (device/flat.h). */
+    ol_status (*flat_sum_squares)(device *dev, flat x, size_t n, double *sum);
+    ol_status (*flat_scale)(device *dev, flat x, size_t n, float factor);
+    ol_status (*flat_clear)(device *dev, flat x, size_t n);
+    ol_status (*flat_optim)(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
+                            size_t n);
+    ol_status (*flat_ema)(device *dev, double decay, flat x, flat ema, size_t n);
+    ol_status (*flat_muon_momentum)(device *dev, double mu, flat g, flat m, flat u, size_t n);
+    ol_status (*flat_muon_create)(device *dev, const flat_matrix *list, int n, flat_muon **out);
+    void (*flat_muon_destroy)(device *dev, flat_muon *m);
+    ol_status (*flat_muon_apply)(device *dev, flat_muon *m, flat u, flat values, const double *lr);
 
     /* Copies between a device tensor and dense host memory in logical order. */
     ol_status (*tensor_write)(device *dev, void *address, const op_operand *t, const void *host);

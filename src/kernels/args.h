@@ -172,4 +172,39 @@ typedef struct loss_args {
     gpu_i32 level_h[4], level_w[4], level_stride[4];
 } loss_args;
 
+/* Flat ranges; `count` in floats. */
+typedef struct optim_args {
+    gpu_address p, g, a, b, count;
+    gpu_i32 kind, rectified;
+    float lr, decay, shrink, mu, one_minus_mu, beta2, one_minus_beta2, step_size, root2, grad_size;
+} optim_args;
+
+typedef struct blend_args {
+    gpu_address x, y, count;
+    float factor;
+} blend_args;
+
+typedef struct muon_momentum_args {
+    gpu_address g, m, u, count;
+    float mu;
+} muon_momentum_args;
+
+typedef struct sum_args {
+    gpu_address x, partial, count;
+    gpu_i32 blocks;
+} sum_args;
+
+/* A matrix of Newton-Schulz: bf16 work matrices X, Y [r8][c8] and A, B [r8][r8] with r <= c. */
+typedef struct ns_item {
+    gpu_address x, y, a, b, offset; /* offset: floats, in u and in the values */
+    gpu_i32 rows, cols, group;
+    float scale;
+} ns_item;
+
+typedef struct ns_args {
+    gpu_address items, u, values, norms;
+    gpu_i32 blocks, swapped;
+    float rates[8]; /* lr * 0.2 of each group */
+} ns_args;
+
 #endif

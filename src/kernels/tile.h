@@ -288,4 +288,49 @@ template <int BM, int BN, int BK> struct block_choice<float, BM, BN, BK> {
     typedef block_plain<float, BM, BN, BK> type;
 };
 
+/* One operand: loads a [ROWS][BK] tile, transposing when COLUMNS, and deposits it k-contiguous. */
+template <typename T, int ROWS, int BK, bool COLUMNS> struct gemm_operand {
+    static constexpr int ROW = tile_row<T, BK>::value, PAIR = sizeof(T) == 4 ? 1 : 2;
+    static constexpr int ITEMS = COLUMNS ? ROWS / 8 * (BK / PAIR) : ROWS * (BK / 8), ROUNDS = (ITEMS + 255) / 256;
+    staged<T> s[ROUNDS][COLUMNS ? PAIR : 1];
+
+    DEVICE_MEMBER void fetch(const T *p, i32 ld, i32 row0, i32 rows, i32 k0, i32 k_total) {
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++) {
+            const i32 item = (i32)thread_x() + 256 * i;
+            if constexpr (COLUMNS) {
+                const i32 r = row0 + item / (BK / PAIR) * 8, k = k0 + item % (BK / PAIR) * PAIR;
+                const bool in = item < ITEMS && r < rows;
+                s[i][0] = stage_load(p + (in && k < k_total ? (i64)k * ld + r : 0), in && k < k_total);
+                if constexpr (PAIR == 2) s[i][1] = stage_load(p + (in && k + 1 < k_total ? (i64)(k + 1) * ld + r : 0), in && k + 1 < k_total);
+            } else {
+                const i32 r = row0 + item / (BK / 8), k = k0 + item % (BK / 8) * 8;
+                const bool in = item < ITEMS && r < rows && k < k_total;
+                s[i][0] = stage_load(p + (in ? (i64)r * ld + k : 0), in);
+            }
+        }
+    }
+    DEVICE_MEMBER void deposit(T *tile) {
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++) {
+            const i32 item = (i32)thread_x() + 256 * i;
+            if (ITEMS % 256 != 0 && item >= ITEMS) continue;
+            if constexpr (!COLUMNS) {
+                stage_store(tile + item / (BK / 8) * ROW + item % (BK / 8) * 8, s[i][0]);
+            } else {
+                T *to = tile + item / (BK / PAIR) * 8 * ROW + item % (BK / PAIR) * PAIR;
+#pragma unroll
+                for (int e = 0; e < 8; e++) {
+                    if constexpr (PAIR == 1) {
+                        *(u32 *)(to + e * ROW) = s[i][0].part[e / 4][e % 4];
+                    } else {
+                        const u32 low = s[i][0].part[0][e / 2], high = s[i][PAIR - 1].part[0][e / 2];
+                        *(u32 *)(to + e * ROW) = e % 2 == 0 ? (low & 0xFFFFu) | high << 16 : low >> 16 | (high & 0xFFFF0000u);
+                    }
+                }
+            }
+        }
+    }
+};
+
 #endif

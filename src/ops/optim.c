@@ -41,21 +41,12 @@ double optim_nadam_mu(double beta1, int64_t t) {
     return beta1 * (1.0 - 0.5 * pow(0.96, 0.004 * (double)t));
 }
 
-/* Per-step numbers of a rule, rounded once. */
-typedef struct rule {
-    float lr, decay, shrink; /* shrink: 1 - lr*wd (AdamW) */
-    float mu, one_minus_mu, beta2, one_minus_beta2;
-    float step_size, root2; /* step_size: the rule's factor of its numerator; root2 = sqrt(1 - beta2^t) */
-    float grad_size;        /* NAdam: factor of g */
-    bool rectified;         /* RAdam */
-} rule;
-
-typedef void (*rule_fn)(const rule *r, float *restrict p, const float *restrict g, float *restrict a, float *restrict b,
-                        size_t n);
+typedef void (*rule_fn)(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
+                        float *restrict b, size_t n);
 
 VECTOR_CLONES
-static void sgd_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a, float *restrict b,
-                      size_t n) {
+static void sgd_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
+                      float *restrict b, size_t n) {
     (void)b;
     for (size_t i = 0; i < n; i++) {
         const float d = g[i] + r->decay * p[i];
@@ -66,8 +57,8 @@ static void sgd_block(const rule *r, float *restrict p, const float *restrict g,
 
 /* Adam and AdamW; the decay is either in the gradient or in `shrink`. */
 VECTOR_CLONES
-static void adam_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a, float *restrict b,
-                       size_t n) {
+static void adam_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
+                       float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float q = p[i] * r->shrink, d = g[i] + r->decay * p[i];
         a[i] += (d - a[i]) * r->one_minus_mu;
@@ -77,7 +68,7 @@ static void adam_block(const rule *r, float *restrict p, const float *restrict g
 }
 
 VECTOR_CLONES
-static void adamax_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a,
+static void adamax_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
                          float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float d = g[i] + r->decay * p[i];
@@ -89,8 +80,8 @@ static void adamax_block(const rule *r, float *restrict p, const float *restrict
 }
 
 VECTOR_CLONES
-static void nadam_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a, float *restrict b,
-                        size_t n) {
+static void nadam_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
+                        float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float d = g[i] + r->decay * p[i];
         a[i] += (d - a[i]) * r->one_minus_mu;
@@ -101,8 +92,8 @@ static void nadam_block(const rule *r, float *restrict p, const float *restrict 
 }
 
 VECTOR_CLONES
-static void radam_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a, float *restrict b,
-                        size_t n) {
+static void radam_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
+                        float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float d = g[i] + r->decay * p[i];
         a[i] += (d - a[i]) * r->one_minus_mu;
@@ -112,7 +103,7 @@ static void radam_block(const rule *r, float *restrict p, const float *restrict 
 }
 
 VECTOR_CLONES
-static void rmsprop_block(const rule *r, float *restrict p, const float *restrict g, float *restrict a,
+static void rmsprop_block(const optim_rule *r, float *restrict p, const float *restrict g, float *restrict a,
                           float *restrict b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float d = g[i] + r->decay * p[i];
@@ -128,16 +119,16 @@ static const rule_fn rules[OPTIMIZER_COUNT] = {
     [OPTIMIZER_RADAM] = radam_block, [OPTIMIZER_RMSPROP] = rmsprop_block,
 };
 
-static rule rule_of(optimizer_kind kind, const optim_step *s) {
+optim_rule optim_rule_of(optimizer_kind kind, const optim_step *s) {
     const double t = (double)s->step;
     const double bias1 = 1.0 - pow(s->momentum, t), bias2 = 1.0 - pow(s->beta2, t);
-    rule r = {.lr = (float)s->lr,
-              .decay = (float)s->weight_decay,
-              .shrink = 1.0f,
-              .mu = (float)s->momentum,
-              .one_minus_mu = (float)(1.0 - s->momentum),
-              .beta2 = (float)s->beta2,
-              .one_minus_beta2 = (float)(1.0 - s->beta2)};
+    optim_rule r = {.lr = (float)s->lr,
+                    .decay = (float)s->weight_decay,
+                    .shrink = 1.0f,
+                    .mu = (float)s->momentum,
+                    .one_minus_mu = (float)(1.0 - s->momentum),
+                    .beta2 = (float)s->beta2,
+                    .one_minus_beta2 = (float)(1.0 - s->beta2)};
     switch (kind) {
     case OPTIMIZER_ADAMW:
         r.decay = 0.0f;
@@ -177,7 +168,7 @@ static rule rule_of(optimizer_kind kind, const optim_step *s) {
 
 void optim_update(optimizer_kind kind, const optim_step *s, float *p, const float *g,
                   float *const state[OPTIMIZER_MAX_STATES], size_t n, int n_threads) {
-    const rule r = rule_of(kind, s);
+    const optim_rule r = optim_rule_of(kind, s);
     const rule_fn run = rules[kind];
     float *const a = kind == OPTIMIZER_MUSGD ? state[1] : state[0], *const b = state[1];
 #pragma omp parallel for schedule(static) num_threads(n_threads)

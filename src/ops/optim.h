@@ -44,6 +44,16 @@ typedef struct optim_step {
 /* NAdam's mu_t = beta1 * (1 - 0.5 * 0.96^(0.004 t)). */
 double optim_nadam_mu(double beta1, int64_t t);
 
+/* The numbers of one step, rounded once to float32: what the update of an element needs. */
+typedef struct optim_rule {
+    float lr, decay, shrink; /* shrink: 1 - lr*wd (AdamW) */
+    float mu, one_minus_mu, beta2, one_minus_beta2;
+    float step_size, root2; /* step_size: the rule's factor of its numerator; root2 = sqrt(1 - beta2^t) */
+    float grad_size;        /* NAdam: factor of g */
+    bool rectified;         /* RAdam */
+} optim_rule;
+optim_rule optim_rule_of(optimizer_kind kind, const optim_step *s);
+
 /* One step of `kind` on n parameters: p and the states move, g is read. state[i] per optimizer_info (NULL beyond).
  * For MUSGD this is the SGD rule on state[1]; the orthogonalised part is optim_muon_*. */
 void optim_update(optimizer_kind kind, const optim_step *s, float *p, const float *g,

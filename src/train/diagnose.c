@@ -21,11 +21,13 @@ static bool all_finite(const float *x, size_t n) {
  */
 static const char *bad_parameter(const train_run_state *r) {
     const param_store *s = r->store;
-    const float *values = device_buffer_host(s->values);
-    if (!values) return NULL;
-    for (int i = 0; i < s->n_params; i++)
-        if (!all_finite(values + s->params[i].offset, s->params[i].count)) return s->params[i].name;
-    return NULL;
+    const char *name = NULL;
+    float *values = mem_alloc(r->ctx, s->n_trained_floats, sizeof *values);
+    if (values && device_buffer_read(s->values, 0, values, s->n_trained_floats * sizeof *values) == OL_OK)
+        for (int i = 0; i < s->n_params && !name; i++)
+            if (!all_finite(values + s->params[i].offset, s->params[i].count)) name = s->params[i].name;
+    mem_free(r->ctx, values);
+    return name;
 }
 
 /* Runs ops [begin, begin + DIAGNOSE_STRETCH) with readable outputs and copies the name of the first whose output is not

@@ -100,6 +100,7 @@ ol_status param_store_create(ol_context *ctx, device *dev, const model *m, optim
     if (!s) return OL_ERROR_MEMORY;
     ol_status status = OL_ERROR_MEMORY;
     s->ctx = ctx;
+    s->dev = dev;
     s->model = m;
     s->n_states = optimizer_info_of(kind)->n_states;
     s->params = mem_alloc0(ctx, m->state.count, sizeof *s->params);

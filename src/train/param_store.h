@@ -31,6 +31,7 @@ typedef struct param_group {
 
 typedef struct param_store {
     ol_context *ctx;
+    device *dev;
     const model *model;
     param_entry *params; /* group by group, state-dict order within: a parameter's position is its torch index */
     param_entry *buffers;

@@ -33,4 +33,16 @@ void cpu_unpack(const op_operand *t, const void *blocked, void *dense, int threa
 /* Is the tensor dense in logical order as it lies? */
 bool cpu_is_dense(const op_operand *t);
 
+/* cpu_flat.c: device/flat.h on the CPU. */
+ol_status cpu_flat_sum_squares(device *dev, flat x, size_t n, double *sum);
+ol_status cpu_flat_scale(device *dev, flat x, size_t n, float factor);
+ol_status cpu_flat_clear(device *dev, flat x, size_t n);
+ol_status cpu_flat_optim(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
+                         size_t n);
+ol_status cpu_flat_ema(device *dev, double decay, flat x, flat ema, size_t n);
+ol_status cpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u, size_t n);
+ol_status cpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
+void cpu_flat_muon_destroy(device *dev, flat_muon *m);
+ol_status cpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+
 #endif

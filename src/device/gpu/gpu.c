@@ -123,7 +123,7 @@ static void gpu_buffer_destroy(device_buffer *base) {
     mem_free(g->base.ctx, b);
 }
 
-static ol_status copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes) {
+ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes) {
     ol_status status = bind(g);
     if (status == OL_OK && bytes > 0)
         status =
@@ -131,7 +131,7 @@ static ol_status copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t
     return status == OL_OK ? wait(g) : status; /* the caller may reuse `from` at once */
 }
 
-static ol_status copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes) {
+ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes) {
     ol_status status = bind(g);
     if (status == OL_OK && bytes > 0)
         status =
@@ -140,11 +140,11 @@ static ol_status copy_out(gpu_device *g, void *to, gpu_pointer from, size_t byte
 }
 
 static ol_status gpu_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes) {
-    return copy_in((gpu_device *)b->dev, ((gpu_buffer *)b)->address + offset_bytes, host, bytes);
+    return gpu_copy_in((gpu_device *)b->dev, ((gpu_buffer *)b)->address + offset_bytes, host, bytes);
 }
 
 static ol_status gpu_buffer_read(const device_buffer *b, size_t offset_bytes, void *host, size_t bytes) {
-    return copy_out((gpu_device *)b->dev, host, ((const gpu_buffer *)b)->address + offset_bytes, bytes);
+    return gpu_copy_out((gpu_device *)b->dev, host, ((const gpu_buffer *)b)->address + offset_bytes, bytes);
 }
 
 static void *gpu_buffer_address(device_buffer *b) {
@@ -232,7 +232,7 @@ static void gpu_recording_destroy(device *dev, void *recording) {
     if (bind(g) == OL_OK && wait(g) == OL_OK) g->driver->call.graph_destroy(g->driver, recording);
 }
 
-static ol_status staging_ensure(gpu_device *g, size_t bytes) {
+ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
     if (bytes <= g->staging_bytes) return OL_OK;
     if (g->staging != 0) g->driver->call.release(g->driver, g->staging);
     g->staging = 0;
@@ -271,21 +271,21 @@ static bool is_map(const op_operand *t) {
 static ol_status gpu_tensor_write(device *dev, void *address, const op_operand *t, const void *host) {
     gpu_device *g = (gpu_device *)dev;
     const size_t count = (size_t)shape_elements(&t->shape);
-    if (!is_map(t)) return copy_in(g, (gpu_pointer)(uintptr_t)address, host, count * dtype_bytes(t->type));
+    if (!is_map(t)) return gpu_copy_in(g, (gpu_pointer)(uintptr_t)address, host, count * dtype_bytes(t->type));
     ol_status status = bind(g);
-    if (status == OL_OK) status = staging_ensure(g, count * sizeof(float));
-    if (status == OL_OK) status = copy_in(g, g->staging, host, count * sizeof(float));
+    if (status == OL_OK) status = gpu_staging_ensure(g, count * sizeof(float));
+    if (status == OL_OK) status = gpu_copy_in(g, g->staging, host, count * sizeof(float));
     return status == OL_OK ? planes_launch(g, "from_planes", t, (gpu_pointer)(uintptr_t)address) : status;
 }
 
 static ol_status gpu_tensor_read(device *dev, const void *address, const op_operand *t, void *host) {
     gpu_device *g = (gpu_device *)dev;
     const size_t count = (size_t)shape_elements(&t->shape);
-    if (!is_map(t)) return copy_out(g, host, (gpu_pointer)(uintptr_t)address, count * dtype_bytes(t->type));
+    if (!is_map(t)) return gpu_copy_out(g, host, (gpu_pointer)(uintptr_t)address, count * dtype_bytes(t->type));
     ol_status status = bind(g);
-    if (status == OL_OK) status = staging_ensure(g, count * sizeof(float));
+    if (status == OL_OK) status = gpu_staging_ensure(g, count * sizeof(float));
     if (status == OL_OK) status = planes_launch(g, "to_planes", t, (gpu_pointer)(uintptr_t)address);
-    return status == OL_OK ? copy_out(g, host, g->staging, count * sizeof(float)) : status;
+    return status == OL_OK ? gpu_copy_out(g, host, g->staging, count * sizeof(float)) : status;
 }
 
 static const device_api gpu_api = {
@@ -313,6 +313,15 @@ static const device_api gpu_api = {
     .capture_end = gpu_capture_end,
     .replay = gpu_replay,
     .recording_destroy = gpu_recording_destroy,
+    .flat_sum_squares = gpu_flat_sum_squares,
+    .flat_scale = gpu_flat_scale,
+    .flat_clear = gpu_flat_clear,
+    .flat_optim = gpu_flat_optim,
+    .flat_ema = gpu_flat_ema,
+    .flat_muon_momentum = gpu_flat_muon_momentum,
+    .flat_muon_create = gpu_flat_muon_create,
+    .flat_muon_destroy = gpu_flat_muon_destroy,
+    .flat_muon_apply = gpu_flat_muon_apply,
     .tensor_write = gpu_tensor_write,
     .tensor_read = gpu_tensor_read,
 };

@@ -104,6 +104,23 @@ ol_status gpu_compile(device *dev, const op_record *op, kernel **out);
 void gpu_kernel_destroy(device *dev, kernel *base);
 ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
+/* gpu.c: memory for host copies that change layout or come back at once; copies that wait. */
+ol_status gpu_staging_ensure(gpu_device *g, size_t bytes);
+ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes);
+ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes);
+
+/* gpu_flat.c: device/flat.h on the GPU. */
+ol_status gpu_flat_sum_squares(device *dev, flat x, size_t n, double *sum);
+ol_status gpu_flat_scale(device *dev, flat x, size_t n, float factor);
+ol_status gpu_flat_clear(device *dev, flat x, size_t n);
+ol_status gpu_flat_optim(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
+                         size_t n);
+ol_status gpu_flat_ema(device *dev, double decay, flat x, flat ema, size_t n);
+ol_status gpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u, size_t n);
+ol_status gpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
+void gpu_flat_muon_destroy(device *dev, flat_muon *m);
+ol_status gpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+
 /* "f32", "f16", "bf16" of the maps of this op. */
 const char *gpu_type_suffix(dtype type);
 /* Channels as they lie in memory. */
