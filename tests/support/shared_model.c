@@ -25,7 +25,7 @@ shared_model shared_model_open(ol_context *ctx, const char *name) {
                            .names = texts,
                            .n_names = (int)names->as.map.count};
     if (model_create_from_source(ctx, &source, &m.model)) fail_msg("%s", ol_context_message(ctx));
-    if (device_open(ctx, "cpu", &m.dev)) fail_msg("%s", ol_context_message(ctx));
+    if (device_open(ctx, test_device_name(), &m.dev)) fail_msg("%s", ol_context_message(ctx));
     arena_deinit(&a);
     return m;
 }

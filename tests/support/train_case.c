@@ -1,3 +1,4 @@
+#include "golden.h"
 #include "train_case.h"
 
 #include <setjmp.h>
@@ -57,7 +58,7 @@ train_case train_case_open(const train_case_options *o) {
     c.setup.batch = train_batch_size(c.ctx, &c.s);
     const loader_options loader = loader_options_train(&c.s, c.setup.batch, hw[0], 32);
     check(&c, loader_create(c.ctx, c.set, &loader, &c.loader), "loader");
-    check(&c, device_open(c.ctx, "cpu", &c.dev), "device");
+    check(&c, device_open(c.ctx, test_device_name(), &c.dev), "device");
     dataset_class_counts(c.set, c.class_counts);
     c.setup.resume = o->resume;
     return c;
