@@ -4,11 +4,13 @@
 
 #include "base/settings.h"
 
-/* OL_OK when the argument asks for the CPU or leaves the choice open. A GPU is OL_ERROR_DEVICE with the reason and the
- * remedy; anything else OL_ERROR_ARGUMENT. */
-ol_status device_choose(ol_context *ctx, const settings *s);
+/* The device that the argument names, as device_open takes it ("cpu", "cuda:0", "hip:0"). Without an argument: the
+ * first GPU that this build has code for, else the CPU (export: the CPU). "0", "cuda:0" and "cuda" mean the first GPU
+ * of whatever vendor, "hip:0" the first of AMD's, "-1" the one with most free memory. OL_ERROR_DEVICE with the reason
+ * and the remedy when there is no such device; OL_ERROR_ARGUMENT for what is not a device. */
+ol_status device_choose(ol_context *ctx, const settings *s, char name[16]);
 
 /* One line a kind of device: present, or why not. */
-void device_report(ol_report_fn line, void *user);
+void device_report(ol_context *ctx, ol_report_fn line, void *user);
 
 #endif

@@ -233,7 +233,7 @@ ol_status ol_export(ol_model *m, const ol_options *options, const char **path) {
     choose_size(ctx, &s, model_stride(m->model), &e.height, &e.width);
     e.batch = (int)s.batch;
     if (s.verbose) {
-        log_device_line(ctx);
+        log_device_line(ctx, m->device);
         log_start(&e, f);
     }
     status = f->write(&e);

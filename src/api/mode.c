@@ -81,14 +81,24 @@ int model_stride(const model *m) {
 }
 
 ol_status model_device(ol_model *m, const settings *s) {
-    ol_status status = device_choose(m->ctx, s);
-    return status == OL_OK && m->device == NULL ? device_open(m->ctx, "cpu", &m->device) : status;
+    char name[16];
+    ol_status status = device_choose(m->ctx, s, name);
+    if (status != OL_OK) return status;
+    if (m->device != NULL && strcmp(m->device_name, name) == 0) return OL_OK;
+    if (m->device != NULL) {
+        model_forget_runner(m); /* its plans live on the old device */
+        device_close(m->device);
+        m->device = NULL;
+    }
+    status = device_open(m->ctx, name, &m->device);
+    if (status == OL_OK) memcpy(m->device_name, name, sizeof name);
+    return status;
 }
 
-void log_device_line(ol_context *ctx) {
+void log_device_line(ol_context *ctx, const device *dev) {
     text line;
     text_init(&line, ctx);
-    system_device_line(&line);
+    system_device_line(&line, dev);
     ctx_log(ctx, OL_LOG_INFO, "%s", text_c(&line));
     text_deinit(&line);
 }
@@ -104,7 +114,7 @@ ol_status model_runner(ol_model *m, const settings *s, runner **out) {
     if (status != OL_OK) return status;
     if (s->verbose && !m->announced) {
         m->announced = true;
-        log_device_line(m->ctx);
+        log_device_line(m->ctx, m->device);
         status = model_log_summary(m->model, true, branch);
         if (status != OL_OK) return status;
     }

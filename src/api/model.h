@@ -14,6 +14,7 @@ struct ol_model {
     model *model;
     checkpoint stored; /* what came with the weights; without them unless the file can be resumed; empty for a yaml */
     bool has_checkpoint;
+    char device_name[16];
     device *device; /* opened by the first call that computes */
     runner *runner; /* of the last predict or val, with its plans; NULL when weights or branch changed */
     model_branch runner_branch;
@@ -39,7 +40,7 @@ ol_status model_device(ol_model *m, const settings *s);
 /* The runner for the head branch that `nms` asks for; logs device line and fused summary the first time. */
 ol_status model_runner(ol_model *m, const settings *s, runner **out);
 /* "Onelook 0.1.0 🚀 oneDNN-2.6.3 CPU (AMD EPYC)" */
-void log_device_line(ol_context *ctx);
+void log_device_line(ol_context *ctx, const device *dev);
 /* Drops the runner: the weights have changed. */
 void model_forget_runner(ol_model *m);
 

@@ -53,9 +53,16 @@ void system_cpu_name(text *out) {
         text_printf(out, "%s", uname(&u) == 0 ? u.machine : "unknown");
 }
 
-void system_device_line(text *out) {
+void system_device_line(text *out, const device *dev) {
     const dnnl_version_t *dnnl = dnnl_version();
-    text_printf(out, "Onelook %s 🚀 oneDNN-%d.%d.%d CPU (", ol_version(), dnnl->major, dnnl->minor, dnnl->patch);
+    device_description d;
+    device_describe(dev, &d);
+    text_printf(out, "Onelook %s 🚀 oneDNN-%d.%d.%d ", ol_version(), dnnl->major, dnnl->minor, dnnl->patch);
+    if (d.is_gpu) {
+        text_printf(out, "%s (%s, %lluMiB)", d.label, d.title, (unsigned long long)(d.memory_bytes >> 20));
+        return;
+    }
+    text_printf(out, "CPU (");
     system_cpu_name(out);
     text_printf(out, ")");
 }
@@ -145,6 +152,6 @@ void ol_system_report(ol_context *ctx, ol_report_fn line, void *user) {
     text_clear(&t);
     text_printf(&t, "%d for computing", ctx_threads(ctx));
     line(user, "Threads", text_c(&t));
-    device_report(line, user);
+    device_report(ctx, line, user);
     text_deinit(&t);
 }

@@ -334,7 +334,7 @@ static ol_status conclude(training *t, ol_train_result *filled) {
     ctx_log(t->ctx, OL_LOG_INFO, "%s", "");
     ctx_log(t->ctx, OL_LOG_INFO, "Validating %s...", kept);
     if (t->s.verbose) {
-        log_device_line(t->ctx);
+        log_device_line(t->ctx, t->handle->device);
         status = model_log_summary(m->model, true, t->s.nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY);
     }
     val_report report = {0};
@@ -359,7 +359,7 @@ static ol_status prepare(training *t, const ol_options *options) {
     if (status == OL_OK) status = read_data(t);
     if (status == OL_OK && !t->resumes) status = run_folder_choose(&t->s, "train");
     if (status != OL_OK) return status;
-    log_device_line(t->ctx);
+    log_device_line(t->ctx, t->handle->device);
     log_arguments(t->ctx, &t->s);
     status = make_model(t);
     if (status == OL_OK) status = model_freeze(t->model, t->s.freeze->kind == VALUE_NULL ? NULL : t->s.freeze);

@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -16,6 +18,15 @@ ol_status device_open(ol_context *ctx, const char *name, device **out) {
 
 void device_close(device *dev) {
     if (dev != NULL) dev->api->close(dev);
+}
+
+void device_describe(const device *dev, device_description *out) {
+    device_properties p = {0};
+    dev->api->properties(dev, &p);
+    *out = (device_description){.is_gpu = !p.host_memory, .memory_bytes = p.memory_bytes};
+    snprintf(out->title, sizeof out->title, "%s", p.description);
+    for (size_t i = 0; i + 1 < sizeof out->label && p.name[i] != '\0'; i++)
+        out->label[i] = (char)toupper((unsigned char)p.name[i]);
 }
 
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out) {

@@ -35,6 +35,13 @@ ol_status plan_profile_report(const plan *p, text *out);
 /* --- implemented by src/device; declared here because plans hand them around --- */
 ol_status device_open(ol_context *ctx, const char *name, device **out); /* "cpu" */
 void device_close(device *dev);
+/* For people: "CUDA:0", "NVIDIA H200, sm_90" and its memory; "CPU" and the vector width. */
+typedef struct device_description {
+    bool is_gpu;
+    char label[24], title[160];
+    uint64_t memory_bytes;
+} device_description;
+void device_describe(const device *dev, device_description *out);
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out); /* cleared */
 void device_buffer_destroy(device_buffer *b);
 ol_status device_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes);

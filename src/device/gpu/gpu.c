@@ -86,8 +86,7 @@ static void gpu_properties(const device *dev, device_properties *out) {
     const gpu_device *g = (const gpu_device *)dev;
     *out =
         (device_properties){.name = g->name, .memory_bytes = g->info.memory_bytes, .threads = g->info.multiprocessors};
-    snprintf(out->description, sizeof out->description, "%s %.80s, %.30s", g->driver->call.vendor, g->info.name,
-             g->info.arch);
+    snprintf(out->description, sizeof out->description, "%.90s, %.30s", g->info.name, g->info.arch);
 }
 
 static ol_status gpu_buffer_create(device *dev, size_t bytes, device_buffer **out) {

@@ -1,0 +1,71 @@
+#include "device/devices.h"
+#include "device/gpu/drivers/driver.h"
+#include "device/gpu/kernel_archive.h"
+
+#include <stdio.h>
+
+typedef ol_status (*open_fn)(ol_context *ctx, gpu_driver **out);
+
+/* The message of the pending failure moves into `absent`. */
+static void note_failure(ol_context *ctx, text *absent) {
+    char why[1024];
+    ctx_message(ctx, why, sizeof why);
+    ctx_clear(ctx);
+    if (absent != NULL) text_printf(absent, "%s%s", absent->length > 0 ? "\n" : "", why);
+}
+
+static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *archive, device_entry *list, size_t room,
+                          text *absent) {
+    gpu_driver *d = NULL;
+    int count = 0;
+    size_t n = 0;
+    if (open(ctx, &d) != OL_OK) {
+        note_failure(ctx, absent);
+        return 0;
+    }
+    d->call.device_count(d, &count);
+    for (int i = 0; i < count && n < room; i++) {
+        gpu_info info;
+        uint64_t total = 0;
+        if (d->call.device_info(d, i, &info) != 0) continue;
+        device_entry *e = &list[n++];
+        *e = (device_entry){.memory_bytes = info.memory_bytes, .integrated = info.integrated};
+        snprintf(e->name, sizeof e->name, "%s:%d", d->call.name, i);
+        snprintf(e->title, sizeof e->title, "%.127s", info.name);
+        snprintf(e->arch, sizeof e->arch, "%.31s", info.arch);
+        d->call.version(d, e->driver, sizeof e->driver);
+        if (d->call.bind(d, i) == 0) {
+            d->call.memory_info(d, &e->free_bytes, &total);
+            d->call.unbind(d, i);
+        }
+        e->has_code = archive != NULL && kernel_archive_target(archive, e->arch) != NULL;
+    }
+    d->call.close(d);
+    return n;
+}
+
+static int rank_of(const device_entry *e) {
+    return (e->has_code ? 0 : 2) + (e->integrated ? 1 : 0);
+}
+
+/* Insertion sort: few entries, and equal ones keep their order. */
+static void sort_by_preference(device_entry *list, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        const device_entry moved = list[i];
+        size_t at = i;
+        for (; at > 0 && rank_of(&list[at - 1]) > rank_of(&moved); at--) list[at] = list[at - 1];
+        list[at] = moved;
+    }
+}
+
+size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent) {
+    kernel_archive archive;
+    const bool has_archive = kernel_archive_init(&archive, ctx) == OL_OK;
+    if (!has_archive) note_failure(ctx, absent);
+    const kernel_archive *code = has_archive ? &archive : NULL;
+    size_t n = driver_list(ctx, gpu_driver_cuda_open, code, list, DEVICES_MAX, absent);
+    n += driver_list(ctx, gpu_driver_hip_open, code, list + n, DEVICES_MAX - n, absent);
+    sort_by_preference(list, n);
+    if (has_archive) kernel_archive_deinit(&archive);
+    return n;
+}
