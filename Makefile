@@ -25,7 +25,8 @@ dist: all
 tsan-tests: $(BUILD)/build.ninja
 	cmake --build $(BUILD) --target tsan_tests
 format:
-	find src include tests examples bench fuzz -name '*.[ch]' -not -path '*/golden/*' | xargs clang-format -i
+	find src include tests examples bench fuzz -name '*.[ch]' -not -path '*/golden/*' -not -path 'src/kernels/*' | xargs clang-format -i
+	for f in src/kernels/*.[ch]; do clang-format --assume-filename=$${f%.*}.cpp <$$f >$$f.new && mv $$f.new $$f; done
 lint: all
 	tools/lint.sh $(BUILD)
 clean:

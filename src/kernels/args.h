@@ -1,7 +1,8 @@
-/* Arguments of the kernels: plain structs that the host fills and passes by value; included by both sides, so only fixed-width
- * types and addresses as 64-bit numbers. Activations are channels-last: element (n,y,x,c) of a tensor lies at
- * ((n*H + y)*W + x)*ld + c, where ld >= C is the pixel stride of the (possibly larger) tensor that it is a channel range of.
- * C and ld are multiples of 8, addresses of 16 bytes; channels beyond the logical count hold zeros. */
+/* Arguments of the kernels: plain structs that the host fills and passes by value; included by both sides, so only
+ * fixed-width types and addresses as 64-bit numbers. Activations are channels-last: element (n,y,x,c) of a tensor lies
+ * at
+ * ((n*H + y)*W + x)*ld + c, where ld >= C is the pixel stride of the (possibly larger) tensor that it is a channel
+ * range of. C and ld are multiples of 8, addresses of 16 bytes; channels beyond the logical count hold zeros. */
 #ifndef KERNELS_ARGS_H
 #define KERNELS_ARGS_H
 
@@ -18,15 +19,15 @@ typedef uint32_t gpu_u32;
 
 /* Gathering convolution: out(n, y*os+oy, x*os+ox, k) = sum over taps (j,i) and c of
  *   in(n, y*is + dy0 + j*ddy, x*is + dx0 + i*ddx, c) * w[k][j][i][c]   with zeros outside the picture.
- * Forward: os=1, is=stride, dy0=-pad, ddy=dilation. Gradient of the input at stride 1: channels swapped, taps mirrored; at stride 2:
- * one launch per parity (oy, ox) with the taps that reach it. */
+ * Forward: os=1, is=stride, dy0=-pad, ddy=dilation. Gradient of the input at stride 1: channels swapped, taps mirrored;
+ * at stride 2: one launch per parity (oy, ox) with the taps that reach it. */
 typedef struct conv_args {
     gpu_address in, weight, out;
     gpu_address bias;     /* f32 [k], 0: none */
     gpu_address residual; /* added after the activation; 0: none */
     gpu_address stats;    /* f32 [row blocks][2][ldstats]: mean and sum of squared deviations of the block; 0: none */
     gpu_i32 n, h, w, c, ld_in;
-    gpu_i32 gh, gw; /* grid of output pixels computed by this launch */
+    gpu_i32 gh, gw;                                              /* grid of output pixels computed by this launch */
     gpu_i32 oh, ow, k, k_logical, ld_out, ld_residual, ld_stats; /* bias has k_logical entries */
     gpu_i32 in_step, out_step, out_y, out_x;
     gpu_i32 taps_y, taps_x, dy0, dx0, ddy, ddx;
@@ -50,7 +51,8 @@ typedef struct wgrad_reduce_args {
     gpu_i32 splits, k, c, taps, k_padded, c_padded;
 } wgrad_reduce_args;
 
-/* Batch norm: rows are pixels (n*h*w). A block takes rows_per_block rows and groups*8 channels: grid (row blocks, channel blocks). */
+/* Batch norm: rows are pixels (n*h*w). A block takes rows_per_block rows and groups*8 channels: grid (row blocks,
+ * channel blocks). */
 typedef struct bn_stats_args {
     gpu_address x, stats; /* f32 [row blocks][2][ld_stats] */
     gpu_i32 rows, c, ld_x, ld_stats, groups, rows_per_block;
@@ -134,8 +136,8 @@ typedef struct fill_args {
     gpu_u32 bits;
 } fill_args;
 
-/* Strides in elements; batch z = outer * inner_count + inner; alpha * A * B + beta * C. Contiguous runs are 16-byte aligned and
- * padded with readable zeros up to a multiple of 8. */
+/* Strides in elements; batch z = outer * inner_count + inner; alpha * A * B + beta * C. Contiguous runs are 16-byte
+ * aligned and padded with readable zeros up to a multiple of 8. */
 typedef struct gemm_args {
     gpu_address a, b, c;
     gpu_address a_outer, a_inner, b_outer, b_inner, c_outer, c_inner;
@@ -162,12 +164,12 @@ typedef struct depthwise_wgrad_args {
 /* Detection loss of one branch; inputs and outputs as the op's, the rest is scratch. */
 typedef struct loss_args {
     gpu_address boxes, scores, targets, counts, gains, items, grad_boxes, grad_scores;
-    gpu_address entries;                  /* 32 bytes each, [n][max_targets][topk] */
-    gpu_address chosen, first;            /* i32 [n][anchors]; cleared to 0 and to the largest integer */
-    gpu_address kept;                     /* u64 [n][max_targets], cleared */
+    gpu_address entries;                   /* 32 bytes each, [n][max_targets][topk] */
+    gpu_address chosen, first;             /* i32 [n][anchors]; cleared to 0 and to the largest integer */
+    gpu_address kept;                      /* u64 [n][max_targets], cleared */
     gpu_address best_metric, best_overlap; /* f32 [n][max_targets], cleared */
-    gpu_address sums;                     /* f64 [n][4] */
-    gpu_address class_sums;               /* f64 [n][nc][class_blocks] */
+    gpu_address sums;                      /* f64 [n][4] */
+    gpu_address class_sums;                /* f64 [n][nc][class_blocks] */
     gpu_i32 n, nc, anchors, max_targets, topk, class_blocks, n_levels;
     gpu_i32 level_h[4], level_w[4], level_stride[4];
 } loss_args;

@@ -1,5 +1,6 @@
-/* Batch normalisation with its activation. Statistics come as one (mean, sum of squared deviations) a block of rows, from the
- * convolution's epilogue or from bn_stats, and are joined in a fixed order (Chan et al. 1983): the same bits every run. */
+/* Batch normalisation with its activation. Statistics come as one (mean, sum of squared deviations) a block of rows,
+ * from the convolution's epilogue or from bn_stats, and are joined in a fixed order (Chan et al. 1983): the same bits
+ * every run. */
 #include "args.h"
 #include "gpu.h"
 
@@ -36,7 +37,8 @@ template <typename T> DEVICE void bn_stats_body(const bn_stats_args &a) {
     SHARED __attribute__((aligned(16))) float scratch[256 * 8];
     const bn_thread w(a.groups, a.c);
     const T *x = (const T *)a.x;
-    const i32 begin = (i32)block_x() * a.rows_per_block, end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
+    const i32 begin = (i32)block_x() * a.rows_per_block,
+              end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
     float *out = (float *)a.stats + (i64)block_x() * 2 * a.ld_stats + w.channel, mean[8];
     zero8(mean);
 #pragma unroll 1
@@ -137,7 +139,8 @@ template <typename T> DEVICE void bn_apply_body(const bn_apply_args &a) {
     k.load(a.mean, a.inv_std, a.gamma, a.beta, w.channel, a.c);
     const T *x = (const T *)a.x;
     T *y = (T *)a.y;
-    const i32 begin = (i32)block_x() * a.rows_per_block, end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
+    const i32 begin = (i32)block_x() * a.rows_per_block,
+              end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
     for (i32 r = begin + w.first; r < end; r += w.step) {
         float v[8];
         load8(x + (i64)r * a.ld_x + w.channel, v);
@@ -155,7 +158,8 @@ template <typename T> DEVICE void bn_grad_reduce_body(const bn_grad_args &a) {
     bn_channels k;
     k.load(a.mean, a.inv_std, a.gamma, a.beta, w.active ? w.channel : a.c, a.c);
     const T *x = (const T *)a.x, *dy = (const T *)a.dy;
-    const i32 begin = (i32)block_x() * a.rows_per_block, end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
+    const i32 begin = (i32)block_x() * a.rows_per_block,
+              end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
     float sum[8], product[8];
     zero8(sum);
     zero8(product);
@@ -220,7 +224,8 @@ template <typename T> DEVICE void bn_grad_apply_body(const bn_grad_args &a) {
     }
     const T *x = (const T *)a.x, *dy = (const T *)a.dy;
     T *dx = (T *)a.dx;
-    const i32 begin = (i32)block_x() * a.rows_per_block, end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
+    const i32 begin = (i32)block_x() * a.rows_per_block,
+              end = begin + a.rows_per_block < a.rows ? begin + a.rows_per_block : a.rows;
     for (i32 r = begin + w.first; r < end; r += w.step) {
         float v[8], d[8];
         load8(x + (i64)r * a.ld_x + w.channel, v);

@@ -1,5 +1,6 @@
-/* Dense convolution as an implicit matrix product over channels-last pictures: rows are output pixels, columns output channels,
- * the reduction runs over taps and input channels. One body serves forward and the gradient of the input (see conv_args). */
+/* Dense convolution as an implicit matrix product over channels-last pictures: rows are output pixels, columns output
+ * channels, the reduction runs over taps and input channels. One body serves forward and the gradient of the input (see
+ * conv_args). */
 #include "args.h"
 #include "tile.h"
 
@@ -72,8 +73,7 @@ template <typename T, int BM, int BN> DEVICE void conv_epilogue(const conv_args 
 #pragma unroll
             for (int e = 0; e < 8; e++) mean[e] = scratch[group * 8 + e];
         }
-        if (t < BN && n0 + t < a.k)
-            ((float *)a.stats)[((i64)block_m * 2 + pass) * a.ld_stats + n0 + t] = scratch[t];
+        if (t < BN && n0 + t < a.k) ((float *)a.stats)[((i64)block_m * 2 + pass) * a.ld_stats + n0 + t] = scratch[t];
         barrier();
         if (pass == 1) break;
         zero8(sum);
@@ -131,10 +131,12 @@ template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) 
     auto deposit = [&](T *ta, T *tb) {
 #pragma unroll
         for (int i = 0; i < B::AV; i++)
-            if (BM % B::STEP == 0 || load_row + i * B::STEP < BM) stage_store(ta + (load_row + i * B::STEP) * B::ROW + load_k, sa[i]);
+            if (BM % B::STEP == 0 || load_row + i * B::STEP < BM)
+                stage_store(ta + (load_row + i * B::STEP) * B::ROW + load_k, sa[i]);
 #pragma unroll
         for (int i = 0; i < B::BV; i++)
-            if (BN % B::STEP == 0 || load_row + i * B::STEP < BN) stage_store(tb + (load_row + i * B::STEP) * B::ROW + load_k, sb[i]);
+            if (BN % B::STEP == 0 || load_row + i * B::STEP < BN)
+                stage_store(tb + (load_row + i * B::STEP) * B::ROW + load_k, sb[i]);
     };
 
     typename block_choice<T, BM, BN, B::BK>::type acc;
@@ -163,7 +165,9 @@ template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) 
 }
 
 #define CONV(type, name, bm, bn)                                                                                       \
-    KERNEL(256) conv_##name##_##bm##x##bn(conv_args a) { conv_body<type, bm, bn>(a); }
+    KERNEL(256) conv_##name##_##bm##x##bn(conv_args a) {                                                               \
+        conv_body<type, bm, bn>(a);                                                                                    \
+    }
 CONV(f16, f16, 128, 32)
 CONV(f16, f16, 128, 64)
 CONV(f16, f16, 128, 128)

@@ -1,10 +1,12 @@
-/* Depthwise convolution (one filter a channel) and its gradients; weights packed f32 [taps][c]. One thread eight channels of a pixel. */
+/* Depthwise convolution (one filter a channel) and its gradients; weights packed f32 [taps][c]. One thread eight
+ * channels of a pixel. */
 #include "args.h"
 #include "gpu.h"
 
 /* Forward: grid pixels are those of `out`. With `mirrored` it is the gradient of the input: `in` is dy, `out` is dx. */
 template <typename T> DEVICE void depthwise_body(const depthwise_args &a) {
-    const i32 groups = a.c / 8, index = (i32)(block_x() * 256 + thread_x()), pixel = index / groups, channel = index % groups * 8;
+    const i32 groups = a.c / 8, index = (i32)(block_x() * 256 + thread_x()), pixel = index / groups,
+              channel = index % groups * 8;
     if (pixel >= a.n * a.oh * a.ow) return;
     const i32 x = pixel % a.ow, rest = pixel / a.ow, y = rest % a.oh, n = rest / a.oh;
     const T *in = (const T *)a.in + (i64)n * a.h * a.w * a.ld_in + channel;
@@ -44,7 +46,8 @@ KERNEL_TYPES(256, depthwise, depthwise_body, depthwise_args)
 template <typename T> DEVICE void depthwise_wgrad_body(const depthwise_wgrad_args &a) {
     SHARED __attribute__((aligned(16))) float scratch[256 * 8];
     const i32 t = (i32)thread_x(), step = 256 / a.groups, slot = t % a.groups, first = t / a.groups;
-    const i32 channel = ((i32)block_y() * a.groups + slot) * 8, tap = (i32)block_z(), j = tap / a.kernel, i = tap % a.kernel;
+    const i32 channel = ((i32)block_y() * a.groups + slot) * 8, tap = (i32)block_z(), j = tap / a.kernel,
+              i = tap % a.kernel;
     const i32 rows = a.n * a.oh * a.ow, begin = (i32)block_x() * a.rows_per_block;
     const i32 end = begin + a.rows_per_block < rows ? begin + a.rows_per_block : rows;
     const bool active = first < step && channel < a.c;
@@ -75,7 +78,8 @@ KERNEL_TYPES(256, depthwise_wgrad, depthwise_wgrad_body, depthwise_wgrad_args)
 
 /* grad (c, taps) += sum over blocks of partial[block][tap][c]. */
 KERNEL(256) depthwise_wgrad_reduce(depthwise_wgrad_args a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, tap = index % taps, c = index / taps;
+    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, tap = index % taps,
+              c = index / taps;
     if (c >= a.c_logical) return;
     float sum = 0.0f;
     for (i32 b = 0; b < a.blocks; b++) sum += ((const float *)a.partial)[((i64)b * taps + tap) * a.c + c];
@@ -84,7 +88,8 @@ KERNEL(256) depthwise_wgrad_reduce(depthwise_wgrad_args a) {
 
 /* (c, taps) f32 -> [taps][padded c] f32. */
 KERNEL(256) depthwise_pack(depthwise_wgrad_args a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, c = index % a.c, tap = index / a.c;
+    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, c = index % a.c,
+              tap = index / a.c;
     if (tap >= taps) return;
     ((float *)a.partial)[index] = c < a.c_logical ? ((const float *)a.grad)[c * taps + tap] : 0.0f;
 }

@@ -1,5 +1,5 @@
-/* Batched matrix products C = alpha * A * B (+ C), for attention and for Newton-Schulz steps: each operand either has the reduction as its
- * contiguous index ("rows": A[m][k], B[n][k]) or as its slow one ("columns": A[k][m], B[k][n]). */
+/* Batched matrix products C = alpha * A * B (+ C), for attention and for Newton-Schulz steps: each operand either has
+ * the reduction as its contiguous index ("rows": A[m][k], B[n][k]) or as its slow one ("columns": A[k][m], B[k][n]). */
 #include "args.h"
 #include "tile.h"
 
@@ -10,7 +10,8 @@ template <typename T, bool A_COLUMNS, bool B_COLUMNS> DEVICE void gemm_body(cons
     SHARED __attribute__((aligned(16))) T memory[2 * TILE];
     const i32 outer = (i32)block_z() / a.inner, inner = (i32)block_z() % a.inner;
     const i32 m0 = (i32)block_x() * GEMM_BM, n0 = (i32)block_y() * GEMM_BN;
-    const T *pa = (const T *)a.a + outer * a.a_outer + inner * a.a_inner, *pb = (const T *)a.b + outer * a.b_outer + inner * a.b_inner;
+    const T *pa = (const T *)a.a + outer * a.a_outer + inner * a.a_inner,
+            *pb = (const T *)a.b + outer * a.b_outer + inner * a.b_inner;
     T *pc = (T *)a.c + outer * a.c_outer + inner * a.c_inner;
     gemm_operand<T, GEMM_BM, BK, A_COLUMNS> oa;
     gemm_operand<T, GEMM_BN, BK, B_COLUMNS> ob;
@@ -46,9 +47,15 @@ template <typename T, bool A_COLUMNS, bool B_COLUMNS> DEVICE void gemm_body(cons
 }
 
 #define GEMM(type, name)                                                                                               \
-    KERNEL(256) gemm_rr_##name(gemm_args a) { gemm_body<type, false, false>(a); }                                      \
-    KERNEL(256) gemm_rc_##name(gemm_args a) { gemm_body<type, false, true>(a); }                                       \
-    KERNEL(256) gemm_cc_##name(gemm_args a) { gemm_body<type, true, true>(a); }
+    KERNEL(256) gemm_rr_##name(gemm_args a) {                                                                          \
+        gemm_body<type, false, false>(a);                                                                              \
+    }                                                                                                                  \
+    KERNEL(256) gemm_rc_##name(gemm_args a) {                                                                          \
+        gemm_body<type, false, true>(a);                                                                               \
+    }                                                                                                                  \
+    KERNEL(256) gemm_cc_##name(gemm_args a) {                                                                          \
+        gemm_body<type, true, true>(a);                                                                                \
+    }
 GEMM(f16, f16)
 GEMM(bf16, bf16)
 GEMM(float, f32)

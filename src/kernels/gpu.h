@@ -1,15 +1,16 @@
-/* The dialect of the device code: one source for NVIDIA (PTX) and AMD (code objects), compiled by clang alone, without a
- * toolkit's headers. Everything that differs between the vendors is here and in tile.h. Included by *.gpu.c only.
+/* The dialect of the device code: one source for NVIDIA (PTX) and AMD (code objects), compiled by clang alone, without
+ * a toolkit's headers. Everything that differs between the vendors is here and in tile.h. Included by *.gpu.c only.
  *
- * Rules for kernels: the wave width is WAVE (32 or 64), never a number; grid and block sizes arrive as arguments or constants,
- * never from hidden arguments; sums across blocks go through partials in a fixed order; loops that index registers carry
+ * Rules for kernels: the wave width is WAVE (32 or 64), never a number; grid and block sizes arrive as arguments or
+ * constants, never from hidden arguments; sums across blocks go through partials in a fixed order; loops that index
+ * registers carry
  * `#pragma unroll`; 16-byte accesses are written through vec types. */
 #ifndef KERNELS_GPU_H
 #define KERNELS_GPU_H
 
-#define DEVICE static __attribute__((device)) inline __attribute__((always_inline))
+#define DEVICE        static __attribute__((device)) inline __attribute__((always_inline))
 #define DEVICE_MEMBER __attribute__((device)) inline __attribute__((always_inline))
-#define SHARED __attribute__((shared))
+#define SHARED        __attribute__((shared))
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -40,17 +41,28 @@ typedef f16 f16x16 __attribute__((ext_vector_type(16)));
 
 #if defined(GPU_AMD)
 /* clang ignores launch_bounds on AMD and would compile for 1024 threads, that is, for few registers */
-#define KERNEL(threads) extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
+#define KERNEL(threads)                                                                                                \
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
 #if defined(__GFX9__)
 #define WAVE 64
 #else
 #define WAVE 32
 #endif
-DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
-DEVICE u32 block_x() { return __builtin_amdgcn_workgroup_id_x(); }
-DEVICE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
-DEVICE u32 block_z() { return __builtin_amdgcn_workgroup_id_z(); }
-DEVICE u32 lane_id() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)) & (WAVE - 1); }
+DEVICE u32 thread_x() {
+    return __builtin_amdgcn_workitem_id_x();
+}
+DEVICE u32 block_x() {
+    return __builtin_amdgcn_workgroup_id_x();
+}
+DEVICE u32 block_y() {
+    return __builtin_amdgcn_workgroup_id_y();
+}
+DEVICE u32 block_z() {
+    return __builtin_amdgcn_workgroup_id_z();
+}
+DEVICE u32 lane_id() {
+    return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)) & (WAVE - 1);
+}
 /* Orders LDS only: data that waves of a block exchange through global memory needs barrier_global. */
 DEVICE void barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
@@ -62,47 +74,97 @@ DEVICE void barrier_global() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-DEVICE i32 shuffle_bits(i32 v, i32 lane) { return __builtin_amdgcn_ds_bpermute(lane << 2, v); }
+DEVICE i32 shuffle_bits(i32 v, i32 lane) {
+    return __builtin_amdgcn_ds_bpermute(lane << 2, v);
+}
 DEVICE float shuffle_xor(float v, i32 mask) {
     return __builtin_bit_cast(float, shuffle_bits(__builtin_bit_cast(i32, v), (i32)lane_id() ^ mask));
 }
-DEVICE u32 shuffle_xor_u32(u32 v, i32 mask) { return (u32)shuffle_bits((i32)v, (i32)lane_id() ^ mask); }
-DEVICE float exp2_fast(float x) { return __builtin_amdgcn_exp2f(x); }
-DEVICE float log2_fast(float x) { return __builtin_amdgcn_logf(x); }
-DEVICE float rcp_fast(float x) { return __builtin_amdgcn_rcpf(x); }
-DEVICE float rsqrt_fast(float x) { return __builtin_amdgcn_rsqf(x); }
-DEVICE float sqrt_exact(float x) { return __builtin_sqrtf(x); }
+DEVICE u32 shuffle_xor_u32(u32 v, i32 mask) {
+    return (u32)shuffle_bits((i32)v, (i32)lane_id() ^ mask);
+}
+DEVICE float exp2_fast(float x) {
+    return __builtin_amdgcn_exp2f(x);
+}
+DEVICE float log2_fast(float x) {
+    return __builtin_amdgcn_logf(x);
+}
+DEVICE float rcp_fast(float x) {
+    return __builtin_amdgcn_rcpf(x);
+}
+DEVICE float rsqrt_fast(float x) {
+    return __builtin_amdgcn_rsqf(x);
+}
+DEVICE float sqrt_exact(float x) {
+    return __builtin_sqrtf(x);
+}
 #else
 #define KERNEL(threads) extern "C" __attribute__((global)) __attribute__((launch_bounds(threads))) void
-#define WAVE 32
-DEVICE u32 thread_x() { return (u32)__nvvm_read_ptx_sreg_tid_x(); }
-DEVICE u32 block_x() { return (u32)__nvvm_read_ptx_sreg_ctaid_x(); }
-DEVICE u32 block_y() { return (u32)__nvvm_read_ptx_sreg_ctaid_y(); }
-DEVICE u32 block_z() { return (u32)__nvvm_read_ptx_sreg_ctaid_z(); }
-DEVICE u32 lane_id() { return thread_x() & 31u; }
-DEVICE void barrier() { __syncthreads(); }
-DEVICE void barrier_global() { __syncthreads(); }
+#define WAVE            32
+DEVICE u32 thread_x() {
+    return (u32)__nvvm_read_ptx_sreg_tid_x();
+}
+DEVICE u32 block_x() {
+    return (u32)__nvvm_read_ptx_sreg_ctaid_x();
+}
+DEVICE u32 block_y() {
+    return (u32)__nvvm_read_ptx_sreg_ctaid_y();
+}
+DEVICE u32 block_z() {
+    return (u32)__nvvm_read_ptx_sreg_ctaid_z();
+}
+DEVICE u32 lane_id() {
+    return thread_x() & 31u;
+}
+DEVICE void barrier() {
+    __syncthreads();
+}
+DEVICE void barrier_global() {
+    __syncthreads();
+}
 DEVICE float shuffle_xor(float v, i32 mask) {
     return __builtin_bit_cast(float, __nvvm_shfl_sync_bfly_i32(~0u, __builtin_bit_cast(i32, v), mask, 31));
 }
-DEVICE u32 shuffle_xor_u32(u32 v, i32 mask) { return (u32)__nvvm_shfl_sync_bfly_i32(~0u, (i32)v, mask, 31); }
-DEVICE float exp2_fast(float x) { return __nvvm_ex2_approx_f(x); }
-DEVICE float log2_fast(float x) { return __nvvm_lg2_approx_f(x); }
-DEVICE float rcp_fast(float x) { return __nvvm_rcp_approx_ftz_f(x); }
-DEVICE float rsqrt_fast(float x) { return __nvvm_rsqrt_approx_f(x); }
-DEVICE float sqrt_exact(float x) { return __nvvm_sqrt_rn_f(x); }
+DEVICE u32 shuffle_xor_u32(u32 v, i32 mask) {
+    return (u32)__nvvm_shfl_sync_bfly_i32(~0u, (i32)v, mask, 31);
+}
+DEVICE float exp2_fast(float x) {
+    return __nvvm_ex2_approx_f(x);
+}
+DEVICE float log2_fast(float x) {
+    return __nvvm_lg2_approx_f(x);
+}
+DEVICE float rcp_fast(float x) {
+    return __nvvm_rcp_approx_ftz_f(x);
+}
+DEVICE float rsqrt_fast(float x) {
+    return __nvvm_rsqrt_approx_f(x);
+}
+DEVICE float sqrt_exact(float x) {
+    return __nvvm_sqrt_rn_f(x);
+}
 #endif
 
 /* ---- arithmetic, the same on both ---- */
 
-DEVICE float max_f(float a, float b) { return __builtin_fmaxf(a, b); }
-DEVICE float min_f(float a, float b) { return __builtin_fminf(a, b); }
-DEVICE float abs_f(float a) { return __builtin_fabsf(a); }
-DEVICE float fma_f(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-DEVICE u32 min_u(u32 a, u32 b) { return a < b ? a : b; }
+DEVICE float max_f(float a, float b) {
+    return __builtin_fmaxf(a, b);
+}
+DEVICE float min_f(float a, float b) {
+    return __builtin_fminf(a, b);
+}
+DEVICE float abs_f(float a) {
+    return __builtin_fabsf(a);
+}
+DEVICE float fma_f(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+DEVICE u32 min_u(u32 a, u32 b) {
+    return a < b ? a : b;
+}
 
-/* e^x to about one unit in the last place: x = n ln2 + r with |r| <= ln2/2, and a polynomial for e^r. The hardware's exp2 alone is
- * four times less exact, which small batch statistics then amplify. */
+/* e^x to about one unit in the last place: x = n ln2 + r with |r| <= ln2/2, and a polynomial for e^r. The hardware's
+ * exp2 alone is four times less exact, which small batch statistics then amplify. */
 DEVICE float exp_f(float x) {
     x = max_f(min_f(x, 89.0f), -104.0f);
     const float n = __builtin_rintf(x * 1.44269504f);
@@ -118,13 +180,17 @@ DEVICE float exp_f(float x) {
     const i32 half = (i32)n / 2, rest = (i32)n - half;
     return p * __builtin_bit_cast(float, (u32)(half + 127) << 23) * __builtin_bit_cast(float, (u32)(rest + 127) << 23);
 }
-DEVICE float log_f(float x) { return log2_fast(x) * 0.693147182f; }
+DEVICE float log_f(float x) {
+    return log2_fast(x) * 0.693147182f;
+}
 /* ln(1+x) for x >= 0, exact for small x. */
 DEVICE float log1p_f(float x) {
     const float u = 1.0f + x;
     return u == 1.0f ? x : log_f(u) * x / (u - 1.0f);
 }
-DEVICE float sigmoid_f(float x) { return 1.0f / (1.0f + exp_f(-x)); }
+DEVICE float sigmoid_f(float x) {
+    return 1.0f / (1.0f + exp_f(-x));
+}
 
 /* Activation codes of graph.h. */
 enum { GPU_ACT_NONE = 0, GPU_ACT_SILU, GPU_ACT_RELU, GPU_ACT_SIGMOID };
@@ -144,10 +210,18 @@ DEVICE float activate_slope(float x, i32 act) {
 
 /* ---- element types: kernels are templates over float, f16 and bf16 ---- */
 
-DEVICE float bf16_bits_to_float(u16 b) { return __builtin_bit_cast(float, (u32)b << 16); }
-DEVICE float to_float(float x) { return x; }
-DEVICE float to_float(f16 x) { return (float)x; }
-DEVICE float to_float(bf16 x) { return bf16_bits_to_float(__builtin_bit_cast(u16, x)); }
+DEVICE float bf16_bits_to_float(u16 b) {
+    return __builtin_bit_cast(float, (u32)b << 16);
+}
+DEVICE float to_float(float x) {
+    return x;
+}
+DEVICE float to_float(f16 x) {
+    return (float)x;
+}
+DEVICE float to_float(bf16 x) {
+    return bf16_bits_to_float(__builtin_bit_cast(u16, x));
+}
 
 /* Eight neighbouring elements: 16 bytes of a half type, 32 of float; `p` is 16-byte aligned. */
 template <typename T> DEVICE void load8_half(const T *p, float v[8]) {
@@ -162,11 +236,15 @@ template <typename T> DEVICE void store8_half(T *p, const float v[8]) {
     u32x4 b;
 #pragma unroll
     for (i32 i = 0; i < 4; i++)
-        b[i] = (u32)__builtin_bit_cast(u16, (T)v[2 * i]) | (u32)__builtin_bit_cast(u16, (T)v[2 * i + 1]) << 16;
+        b[i] = (u32) __builtin_bit_cast(u16, (T)v[2 * i]) | (u32) __builtin_bit_cast(u16, (T)v[2 * i + 1]) << 16;
     *(u32x4 *)p = b;
 }
-DEVICE void load8(const f16 *p, float v[8]) { load8_half(p, v); }
-DEVICE void load8(const bf16 *p, float v[8]) { load8_half(p, v); }
+DEVICE void load8(const f16 *p, float v[8]) {
+    load8_half(p, v);
+}
+DEVICE void load8(const bf16 *p, float v[8]) {
+    load8_half(p, v);
+}
 DEVICE void load8(const float *p, float v[8]) {
     const f32x4 a = *(const f32x4 *)p, b = *(const f32x4 *)(p + 4);
 #pragma unroll
@@ -175,8 +253,12 @@ DEVICE void load8(const float *p, float v[8]) {
         v[4 + i] = b[i];
     }
 }
-DEVICE void store8(f16 *p, const float v[8]) { store8_half(p, v); }
-DEVICE void store8(bf16 *p, const float v[8]) { store8_half(p, v); }
+DEVICE void store8(f16 *p, const float v[8]) {
+    store8_half(p, v);
+}
+DEVICE void store8(bf16 *p, const float v[8]) {
+    store8_half(p, v);
+}
 DEVICE void store8(float *p, const float v[8]) {
     f32x4 a, b;
 #pragma unroll
@@ -187,7 +269,9 @@ DEVICE void store8(float *p, const float v[8]) {
     *(f32x4 *)p = a;
     *(f32x4 *)(p + 4) = b;
 }
-DEVICE void load4(const float *p, float v[4]) { *(f32x4 *)v = *(const f32x4 *)p; }
+DEVICE void load4(const float *p, float v[4]) {
+    *(f32x4 *)v = *(const f32x4 *)p;
+}
 template <typename T> DEVICE void load4(const T *p, float v[4]) {
     const u32x2 b = *(const u32x2 *)p;
 #pragma unroll
@@ -201,11 +285,18 @@ DEVICE void zero8(float v[8]) {
     for (i32 i = 0; i < 8; i++) v[i] = 0.0f;
 }
 
-/* Makes one kernel per element type from a template body: KERNEL_TYPES(256, name, (args_t a), (a)) defines name_f32, … */
+/* Makes one kernel per element type from a template body: KERNEL_TYPES(256, name, (args_t a), (a)) defines name_f32, …
+ */
 #define KERNEL_TYPES(threads, name, body, args_t)                                                                      \
-    KERNEL(threads) name##_f32(args_t a) { body<float>(a); }                                                           \
-    KERNEL(threads) name##_f16(args_t a) { body<f16>(a); }                                                             \
-    KERNEL(threads) name##_bf16(args_t a) { body<bf16>(a); }
+    KERNEL(threads) name##_f32(args_t a) {                                                                             \
+        body<float>(a);                                                                                                \
+    }                                                                                                                  \
+    KERNEL(threads) name##_f16(args_t a) {                                                                             \
+        body<f16>(a);                                                                                                  \
+    }                                                                                                                  \
+    KERNEL(threads) name##_bf16(args_t a) {                                                                            \
+        body<bf16>(a);                                                                                                 \
+    }
 
 /* ---- reductions ---- */
 

@@ -1,6 +1,6 @@
-/* Detection loss of one branch with its gradients: assignment, then terms; the same rules as ops/assign.c and ops/detect_loss.c,
- * which are the reference. Candidates are kept as entries, topk a target; entries are settled in place, so that every sum runs over
- * them in one fixed order and two runs give the same bits. */
+/* Detection loss of one branch with its gradients: assignment, then terms; the same rules as ops/assign.c and
+ * ops/detect_loss.c, which are the reference. Candidates are kept as entries, topk a target; entries are settled in
+ * place, so that every sum runs over them in one fixed order and two runs give the same bits. */
 #include "args.h"
 #include "gpu.h"
 
@@ -13,10 +13,18 @@ struct loss_entry {
     i32 pad[3];
 };
 
-DEVICE void atomic_add_i32(i32 *p, i32 v) { __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); }
-DEVICE void atomic_min_i32(i32 *p, i32 v) { __scoped_atomic_fetch_min(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); }
-DEVICE void atomic_max_u32(u32 *p, u32 v) { __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); }
-DEVICE void atomic_max_u64(u64 *p, u64 v) { __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); }
+DEVICE void atomic_add_i32(i32 *p, i32 v) {
+    __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+}
+DEVICE void atomic_min_i32(i32 *p, i32 v) {
+    __scoped_atomic_fetch_min(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+}
+DEVICE void atomic_max_u32(u32 *p, u32 v) {
+    __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+}
+DEVICE void atomic_max_u64(u64 *p, u64 v) {
+    __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
+}
 
 /* ---- scalar functions ---- */
 
@@ -39,7 +47,9 @@ struct logit_terms {
         sigmoid = (z < 0.0f ? e : 1.0f) / (1.0f + e);
     }
 };
-DEVICE float bce(float z, float target) { return (1.0f - target) * z - logit_terms(z).log_sigmoid; }
+DEVICE float bce(float z, float target) {
+    return (1.0f - target) * z - logit_terms(z).log_sigmoid;
+}
 
 DEVICE float atan_f(float x) {
     const float a = abs_f(x);
@@ -58,11 +68,15 @@ DEVICE float atan_f(float x) {
     return x < 0.0f ? -y : y;
 }
 
-#define CIOU_EPS 1e-7f
+#define CIOU_EPS             1e-7f
 #define FOUR_OVER_PI_SQUARED 0.405284734569351f
 
-DEVICE float positive_part(float x) { return x < 0.0f ? 0.0f : x; }
-DEVICE float share_of_min(float x, float y) { return x < y ? 1.0f : x == y ? 0.5f : 0.0f; }
+DEVICE float positive_part(float x) {
+    return x < 0.0f ? 0.0f : x;
+}
+DEVICE float share_of_min(float x, float y) {
+    return x < y ? 1.0f : x == y ? 0.5f : 0.0f;
+}
 
 struct ciou_terms {
     float w1, h1, w2, h2, overlap_w, overlap_h, inter, unite, cw, ch, c2, dx, dy, rho2, angle, alpha, value;
@@ -119,8 +133,12 @@ struct anchor_at {
     }
 };
 
-DEVICE float image_width(const loss_args &a) { return (float)(a.level_w[0] * a.level_stride[0]); }
-DEVICE float image_height(const loss_args &a) { return (float)(a.level_h[0] * a.level_stride[0]); }
+DEVICE float image_width(const loss_args &a) {
+    return (float)(a.level_w[0] * a.level_stride[0]);
+}
+DEVICE float image_height(const loss_args &a) {
+    return (float)(a.level_h[0] * a.level_stride[0]);
+}
 
 DEVICE void target_corners(const loss_args &a, const float *row, float c[4]) {
     const float cx = row[1] * image_width(a), cy = row[2] * image_height(a);
@@ -174,7 +192,9 @@ DEVICE i32 target_count(const loss_args &a, i32 image) {
     const i32 n = ((const i32 *)a.counts)[image];
     return n < 0 ? 0 : n > a.max_targets ? a.max_targets : n;
 }
-DEVICE loss_entry *entries_of(const loss_args &a, i32 image) { return (loss_entry *)a.entries + (i64)image * a.max_targets * a.topk; }
+DEVICE loss_entry *entries_of(const loss_args &a, i32 image) {
+    return (loss_entry *)a.entries + (i64)image * a.max_targets * a.topk;
+}
 
 /* ---- assignment ---- */
 
@@ -200,7 +220,8 @@ KERNEL(256) loss_candidates(loss_args a) {
         const float stride = (float)a.level_stride[level];
         /* a generous bracket of the cells; the exact test follows */
         const i32 x0 = (i32)max_f(r.lt_x / stride - 2.0f, 0.0f), y0 = (i32)max_f(r.lt_y / stride - 2.0f, 0.0f);
-        const i32 x1 = (i32)min_f(max_f(r.rb_x / stride + 2.0f, 0.0f), (float)lw), y1 = (i32)min_f(max_f(r.rb_y / stride + 2.0f, 0.0f), (float)lh);
+        const i32 x1 = (i32)min_f(max_f(r.rb_x / stride + 2.0f, 0.0f), (float)lw),
+                  y1 = (i32)min_f(max_f(r.rb_y / stride + 2.0f, 0.0f), (float)lh);
         const i32 nx = x1 - x0, cells = nx > 0 && y1 > y0 ? nx * (y1 - y0) : 0;
         for (i32 from = 0; from < cells; from += 256) {
             const i32 cell = from + t;
@@ -210,7 +231,7 @@ KERNEL(256) loss_candidates(loss_args a) {
                 const anchor_at p(a, anchor);
                 if (r.has(p.x * p.stride, p.y * p.stride)) {
                     const float m = metric_of(a, image, r.cls, anchor, overlap_of(a, r, image, anchor, p));
-                    key = (u64)__builtin_bit_cast(u32, m) << 32 | (0xFFFFFFFFu - (u32)anchor);
+                    key = (u64) __builtin_bit_cast(u32, m) << 32 | (0xFFFFFFFFu - (u32)anchor);
                 }
             }
             /* most rounds beat none of the best: then nothing is merged */
@@ -261,7 +282,8 @@ struct entry_thread {
     }
 };
 
-/* An anchor chosen by several targets goes to the target of largest overlap among all whose region has it; its first entry stays. */
+/* An anchor chosen by several targets goes to the target of largest overlap among all whose region has it; its first
+ * entry stays. */
 KERNEL(256) loss_settle(loss_args a) {
     const entry_thread w(a);
     if (!w.live) return;
@@ -292,14 +314,17 @@ KERNEL(256) loss_settle(loss_args a) {
 }
 
 /* Second top-k of one: the positive of largest metric of each target, the earlier anchor on ties. */
-DEVICE u64 entry_key(const loss_entry &e) { return (u64)__builtin_bit_cast(u32, e.metric) << 32 | (0xFFFFFFFFu - (u32)e.anchor); }
+DEVICE u64 entry_key(const loss_entry &e) {
+    return (u64) __builtin_bit_cast(u32, e.metric) << 32 | (0xFFFFFFFFu - (u32)e.anchor);
+}
 KERNEL(256) loss_second(loss_args a) {
     const entry_thread w(a);
     if (w.live) atomic_max_u64((u64 *)a.kept + (i64)w.image * a.max_targets + w.entry->target, entry_key(*w.entry));
 }
 KERNEL(256) loss_drop(loss_args a) {
     const entry_thread w(a);
-    if (w.live && ((const u64 *)a.kept)[(i64)w.image * a.max_targets + w.entry->target] != entry_key(*w.entry)) w.entry->anchor = -1;
+    if (w.live && ((const u64 *)a.kept)[(i64)w.image * a.max_targets + w.entry->target] != entry_key(*w.entry))
+        w.entry->anchor = -1;
 }
 /* Largest metric and overlap of each target; both are not negative, so their bits order like integers. */
 KERNEL(256) loss_best(loss_args a) {
@@ -353,7 +378,8 @@ KERNEL(256) loss_boxes(loss_args a) {
     SHARED double scratch[256];
     const i32 image = (i32)block_x(), n = target_count(a, image) * a.topk;
     const float *gains = (const float *)a.gains;
-    const float normal = normal_of(a), outer = gains[3] * gains[4], box_scale = outer * gains[0] / normal, l1_scale = outer * gains[2] / normal;
+    const float normal = normal_of(a), outer = gains[3] * gains[4], box_scale = outer * gains[0] / normal,
+                l1_scale = outer * gains[2] / normal;
     const loss_entry *entries = entries_of(a, image);
     double box = 0.0, l1 = 0.0;
     for (i32 i = (i32)thread_x(); i < n; i += 256) {
@@ -366,7 +392,8 @@ KERNEL(256) loss_boxes(loss_args a) {
         for (int k = 0; k < 4; k++) corners[k] /= p.stride;
         const i64 at = (i64)image * 4 * a.anchors + e.anchor;
         const float *raw = (const float *)a.boxes + at;
-        const float predicted[4] = {p.x - raw[0], p.y - raw[a.anchors], p.x + raw[2 * a.anchors], p.y + raw[3 * a.anchors]};
+        const float predicted[4] = {p.x - raw[0], p.y - raw[a.anchors], p.x + raw[2 * a.anchors],
+                                    p.y + raw[3 * a.anchors]};
         const ciou_terms c(predicted, corners);
         c.gradient(predicted, corners, grad);
         box += (double)((1.0f - c.value) * e.score);
@@ -377,7 +404,8 @@ KERNEL(256) loss_boxes(loss_args a) {
             const float d = raw[(i64)k * a.anchors] * p.stride / side - wished[k] * p.stride / side;
             distance += abs_f(d);
             const float corner = k < 2 ? grad[k] : -grad[k], sign = d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
-            ((float *)a.grad_boxes)[at + (i64)k * a.anchors] = e.score * (corner * box_scale + sign * (p.stride / side) * 0.25f * l1_scale);
+            ((float *)a.grad_boxes)[at + (i64)k * a.anchors] =
+                e.score * (corner * box_scale + sign * (p.stride / side) * 0.25f * l1_scale);
         }
         l1 += (double)(distance * 0.25f * e.score);
     }
@@ -388,7 +416,8 @@ KERNEL(256) loss_boxes(loss_args a) {
     ((double *)a.sums)[image * 4 + 2] = l1;
 }
 
-/* All class entries as background: block (anchors, class, image), 1024 anchors a block; partial sums times the class weight. */
+/* All class entries as background: block (anchors, class, image), 1024 anchors a block; partial sums times the class
+ * weight. */
 KERNEL(256) loss_classes(loss_args a) {
     SHARED double scratch[256];
     const i32 cls = (i32)block_y(), image = (i32)block_z();
@@ -405,7 +434,8 @@ KERNEL(256) loss_classes(loss_args a) {
         ((float *)a.grad_scores)[row + anchor] = l.sigmoid * scale;
     }
     const double total = block_sum((double)sum, scratch);
-    if (thread_x() == 0) ((double *)a.class_sums)[((i64)image * a.nc + cls) * a.class_blocks + block_x()] = total * (double)weight;
+    if (thread_x() == 0)
+        ((double *)a.class_sums)[((i64)image * a.nc + cls) * a.class_blocks + block_x()] = total * (double)weight;
 }
 
 /* One block an image: class terms of the positives put right. */

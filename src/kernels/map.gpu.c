@@ -13,7 +13,8 @@ struct pixel_group {
     }
 };
 
-/* y (+)= a + b, with b left out when its address is 0: addition, copies of channel ranges (concat, slice), sums of gradients. */
+/* y (+)= a + b, with b left out when its address is 0: addition, copies of channel ranges (concat, slice), sums of
+ * gradients. */
 template <typename T> DEVICE void add_body(const add_args &a) {
     const pixel_group g(a.pixels, a.c);
     if (!g.inside) return;
@@ -118,7 +119,8 @@ template <typename T> DEVICE void max_pool_body(const pool_args &a) {
     }
     store8((T *)a.y + (i64)g.pixel * a.ld_y + g.channel, best);
     if (!a.argmax) return;
-    u32x2 bits = {at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24, at[4] | (u32)at[5] << 8 | (u32)at[6] << 16 | (u32)at[7] << 24};
+    u32x2 bits = {at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24,
+                  at[4] | (u32)at[5] << 8 | (u32)at[6] << 16 | (u32)at[7] << 24};
     *(u32x2 *)((u8 *)a.argmax + (i64)g.pixel * a.c + g.channel) = bits;
 }
 KERNEL_TYPES(256, max_pool, max_pool_body, pool_args)
@@ -139,7 +141,8 @@ template <typename T> DEVICE void max_pool_grad_body(const pool_args &a) {
             float v[8];
             load8((const T *)a.y + pixel * a.ld_y + g.channel, v);
 #pragma unroll
-            for (int e = 0; e < 8; e++) sum[e] += (bits[e / 4] >> (e % 4 * 8) & 0xFFu) == (u32)(j * a.kernel + i) ? v[e] : 0.0f;
+            for (int e = 0; e < 8; e++)
+                sum[e] += (bits[e / 4] >> (e % 4 * 8) & 0xFFu) == (u32)(j * a.kernel + i) ? v[e] : 0.0f;
         }
     }
     store8((T *)a.x + (i64)g.pixel * a.ld_x + g.channel, sum);
@@ -159,10 +162,11 @@ template <typename T> DEVICE void image_float_body(const image_args &a) {
 }
 KERNEL_TYPES(256, image_float, image_float_body, image_args)
 
-/* Dense f32 (N,C,A) <-> channels-last: plane element (n, c, offset + p) of a row of length `length`. One thread an element.
- * Also the way of host-visible inputs and outputs (offset 0, length hw). */
+/* Dense f32 (N,C,A) <-> channels-last: plane element (n, c, offset + p) of a row of length `length`. One thread an
+ * element. Also the way of host-visible inputs and outputs (offset 0, length hw). */
 template <typename T> DEVICE void to_planes_body(const planes_args &a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), p = index % a.hw, rest = index / a.hw, c = rest % a.c, n = rest / a.c;
+    const i32 index = (i32)(block_x() * 256 + thread_x()), p = index % a.hw, rest = index / a.hw, c = rest % a.c,
+              n = rest / a.c;
     if (n >= a.n) return;
     const float v = to_float(((const T *)a.map)[((i64)n * a.hw + p) * a.ld + c]);
     ((float *)a.planes)[((i64)n * a.c + c) * a.length + a.offset + p] = v;
@@ -170,15 +174,17 @@ template <typename T> DEVICE void to_planes_body(const planes_args &a) {
 KERNEL_TYPES(256, to_planes, to_planes_body, planes_args)
 
 template <typename T> DEVICE void from_planes_body(const planes_args &a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), c = index % a.c_padded, rest = index / a.c_padded, p = rest % a.hw, n = rest / a.hw;
+    const i32 index = (i32)(block_x() * 256 + thread_x()), c = index % a.c_padded, rest = index / a.c_padded,
+              p = rest % a.hw, n = rest / a.hw;
     if (n >= a.n) return;
     const float v = c < a.c ? ((const float *)a.planes)[((i64)n * a.c + c) * a.length + a.offset + p] : 0.0f;
     ((T *)a.map)[((i64)n * a.hw + p) * a.ld + c] = (T)(v * a.scale);
 }
 KERNEL_TYPES(256, from_planes, from_planes_body, planes_args)
 
-/* Master weights f32 (K, C, taps_y, taps_x) to the packed form [rows][taps][reduction] of the convolution: forward rows are K;
- * transposed (gradient of the input) rows are C, and tap (j, i) of the packed form is tap (y0 + j*ystep, x0 + i*xstep). */
+/* Master weights f32 (K, C, taps_y, taps_x) to the packed form [rows][taps][reduction] of the convolution: forward rows
+ * are K; transposed (gradient of the input) rows are C, and tap (j, i) of the packed form is tap (y0 + j*ystep, x0 +
+ * i*xstep). */
 template <typename T> DEVICE void pack_weights_body(const pack_args &a) {
     const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.taps_y * a.taps_x;
     const i32 r = index % a.reduction_padded, rest = index / a.reduction_padded, tap = rest % taps, row = rest / taps;
@@ -191,8 +197,8 @@ template <typename T> DEVICE void pack_weights_body(const pack_args &a) {
 }
 KERNEL_TYPES(256, pack_weights, pack_weights_body, pack_args)
 
-/* Channel sums of dy added to the gradient of a bias: one block a channel pair would starve small maps, so one block a channel group
- * of eight and a fixed order over pixels. */
+/* Channel sums of dy added to the gradient of a bias: one block a channel pair would starve small maps, so one block a
+ * channel group of eight and a fixed order over pixels. */
 template <typename T> DEVICE void bias_grad_body(const bias_grad_args &a) {
     SHARED __attribute__((aligned(16))) float scratch[256 * 8];
     const i32 t = (i32)thread_x(), channel = (i32)block_x() * 8;
@@ -228,10 +234,12 @@ KERNEL(256) detect_decode(decode_args a) {
         at -= a.level_h[level] * a.level_w[level];
         level++;
     }
-    const float ax = (float)(at % a.level_w[level]) + 0.5f, ay = (float)(at / a.level_w[level]) + 0.5f, stride = (float)a.level_stride[level];
+    const float ax = (float)(at % a.level_w[level]) + 0.5f, ay = (float)(at / a.level_w[level]) + 0.5f,
+                stride = (float)a.level_stride[level];
     const float *box = (const float *)a.boxes + (i64)n * 4 * a.anchors + anchor;
     const i32 side = row % 2; /* 0: x, 1: y */
-    const float low = (side ? ay : ax) - box[(i64)side * a.anchors], high = (side ? ay : ax) + box[(i64)(side + 2) * a.anchors];
+    const float low = (side ? ay : ax) - box[(i64)side * a.anchors],
+                high = (side ? ay : ax) + box[(i64)(side + 2) * a.anchors];
     if (a.corners)
         *out = (row < 2 ? low : high) * stride;
     else

@@ -88,11 +88,15 @@ KERNEL(256) sum_squares(sum_args a) {
     if (t == 0) ((double *)a.partial)[block_x()] = scratch[0];
 }
 
-/* ---- Newton-Schulz: item z of the table is a matrix; X has rows <= cols, both padded to multiples of 8 by zeros ---- */
+/* ---- Newton-Schulz: item z of the table is a matrix; X has rows <= cols, both padded to multiples of 8 by zeros ----
+ */
 
-DEVICE const ns_item &item_of(const ns_args &a) { return ((const ns_item *)a.items)[block_z()]; }
+DEVICE const ns_item &item_of(const ns_args &a) {
+    return ((const ns_item *)a.items)[block_z()];
+}
 
-/* X = u / (norm + 1e-7) in bf16, transposed when u has more rows than columns. One block a matrix finds the norm, all blocks write. */
+/* X = u / (norm + 1e-7) in bf16, transposed when u has more rows than columns. One block a matrix finds the norm, all
+ * blocks write. */
 KERNEL(256) ns_norm(ns_args a) {
     SHARED float scratch[256];
     const ns_item &m = item_of(a);
@@ -127,8 +131,11 @@ KERNEL(256) ns_load(ns_args a) {
     }
 }
 
-/* One product of all matrices: kind 0: A = X X^T; 1: B = b A + c A A; 2: Y = a X + B X. Tiles of 64 x 64, blocks beyond a matrix leave. */
-template <bool B_COLUMNS> DEVICE void ns_product(const bf16 *pa, const bf16 *pb, const bf16 *add, bf16 *out, i32 m, i32 n, i32 k, i32 ld_a, i32 ld_b, i32 ld_out, float alpha, float beta) {
+/* One product of all matrices: kind 0: A = X X^T; 1: B = b A + c A A; 2: Y = a X + B X. Tiles of 64 x 64, blocks beyond
+ * a matrix leave. */
+template <bool B_COLUMNS>
+DEVICE void ns_product(const bf16 *pa, const bf16 *pb, const bf16 *add, bf16 *out, i32 m, i32 n, i32 k, i32 ld_a,
+                       i32 ld_b, i32 ld_out, float alpha, float beta) {
     constexpr int BK = 32, ROW = tile_row<bf16, BK>::value, TILE = 128 * ROW;
     SHARED __attribute__((aligned(16))) bf16 memory[2 * TILE];
     const i32 m0 = (i32)block_x() * 64, n0 = (i32)block_y() * 64;

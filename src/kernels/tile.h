@@ -1,7 +1,7 @@
-/* Matrix tiles of one thread block: C[BM][BN] += A[BM][BK] * B[BN][BK]^T with A and B in shared memory, k-contiguous rows of
- * ROW elements. Four bodies behind one interface: mma.sync (NVIDIA), MFMA (gfx908, gfx90a, gfx94x, gfx950), WMMA (gfx11, gfx12),
- * and plain multiply-adds for float and for cards without matrix units. Accumulation is always in float.
- * Fragment layouts: measured facts of gpu-dialect, "Matrix tiles". */
+/* Matrix tiles of one thread block: C[BM][BN] += A[BM][BK] * B[BN][BK]^T with A and B in shared memory, k-contiguous
+ * rows of ROW elements. Four bodies behind one interface: mma.sync (NVIDIA), MFMA (gfx908, gfx90a, gfx94x, gfx950),
+ * WMMA (gfx11, gfx12), and plain multiply-adds for float and for cards without matrix units. Accumulation is always in
+ * float. Fragment layouts: measured facts of gpu-dialect, "Matrix tiles". */
 #ifndef KERNELS_TILE_H
 #define KERNELS_TILE_H
 
@@ -9,27 +9,24 @@
 
 #if defined(GPU_NVIDIA)
 #define TILE_MMA 1
-#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#elif defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) ||                      \
+    defined(__gfx942__) || defined(__gfx950__)
 #define TILE_MFMA 1
 #elif defined(__GFX11__)
-#define TILE_WMMA 1
+#define TILE_WMMA       1
 #define TILE_WMMA_GFX11 1
 #elif defined(__GFX12__)
-#define TILE_WMMA 1
+#define TILE_WMMA       1
 #define TILE_WMMA_GFX12 1
 #else
 #define TILE_PLAIN 1
 #endif
 
 /* Rows are padded by 16 bytes so that fragment reads do not fall on one bank; 16-byte alignment is kept. */
-template <typename T, int BK> struct tile_row {
-    static constexpr int value = BK + 16 / (int)sizeof(T);
-};
+template <typename T, int BK> struct tile_row { static constexpr int value = BK + 16 / (int)sizeof(T); };
 
 /* Eight elements of T on their way from global to shared memory. */
-template <typename T> struct staged {
-    u32x4 part[sizeof(T) / 2];
-};
+template <typename T> struct staged { u32x4 part[sizeof(T) / 2]; };
 template <typename T> DEVICE staged<T> stage_load(const T *p, bool valid) {
     staged<T> s;
 #pragma unroll
@@ -44,9 +41,7 @@ template <typename T> DEVICE void stage_store(T *p, const staged<T> &s) {
 #if !defined(TILE_PLAIN)
 
 #if defined(TILE_MMA)
-template <typename T> struct fragment {
-    u32 r[4];
-};
+template <typename T> struct fragment { u32 r[4]; };
 #define TILE_ACC 8
 #elif defined(TILE_MFMA)
 template <typename T> struct fragment {
@@ -105,14 +100,16 @@ DEVICE void ldmatrix_trans(u32 r[4], const void *p) {
                  : "memory");
 }
 DEVICE void mma_16816(float *c, const u32 a[4], u32 b0, u32 b1, f16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 DEVICE void mma_16816(float *c, const u32 a[4], u32 b0, u32 b1, bf16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <typename T> DEVICE void load_a(fragment<T> &f, const T *rows, i32 row, i32 lane) {
     ldmatrix(f.r, rows + (lane % 16) * row + (lane / 16) * 8);
@@ -130,7 +127,9 @@ template <typename T> DEVICE void load_a(fragment<T> &f, const T *rows, i32 row,
     const u32x2 b = *(const u32x2 *)(rows + (lane % 16) * row + (lane / 16) * 4);
     f.v = __builtin_bit_cast(typename fragment<T>::vec, b);
 }
-template <typename T> DEVICE void load_b(fragment<T> &f, const T *rows, i32 row, i32 lane) { load_a(f, rows, row, lane); }
+template <typename T> DEVICE void load_b(fragment<T> &f, const T *rows, i32 row, i32 lane) {
+    load_a(f, rows, row, lane);
+}
 DEVICE void tile_mma(float *c, const fragment<f16> &a, const fragment<f16> &b) {
     acc4 v = *(acc4 *)c;
     v = __builtin_amdgcn_mfma_f32_16x16x16f16(a.v, b.v, v, 0, 0, 0);
@@ -140,7 +139,8 @@ DEVICE void tile_mma(float *c, const fragment<f16> &a, const fragment<f16> &b) {
 DEVICE void tile_mma(float *c, const fragment<bf16> &a, const fragment<bf16> &b) {
     typedef short s16x4 __attribute__((ext_vector_type(4)));
     acc4 v = *(acc4 *)c;
-    v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(s16x4, a.v), __builtin_bit_cast(s16x4, b.v), v, 0, 0, 0);
+    v = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(s16x4, a.v), __builtin_bit_cast(s16x4, b.v), v, 0,
+                                                  0, 0);
     *(acc4 *)c = v;
 }
 #else
@@ -150,8 +150,10 @@ DEVICE void tile_mma(float *c, const fragment<bf16> &a, const fragment<bf16> &b)
     acc4 v = *(acc4 *)c;
     const u32x2 x = __builtin_bit_cast(u32x2, a.v), y = __builtin_bit_cast(u32x2, b.v);
     /* any pairing of k is a valid sum as long as A and B use the same */
-    v = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(s16x2, x[0]), __builtin_bit_cast(s16x2, y[0]), v, 0, 0, 0);
-    v = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(s16x2, x[1]), __builtin_bit_cast(s16x2, y[1]), v, 0, 0, 0);
+    v = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(s16x2, x[0]), __builtin_bit_cast(s16x2, y[0]), v, 0, 0,
+                                              0);
+    v = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(s16x2, x[1]), __builtin_bit_cast(s16x2, y[1]), v, 0, 0,
+                                              0);
     *(acc4 *)c = v;
 }
 #endif
@@ -170,14 +172,17 @@ template <typename T> DEVICE void load_a(fragment<T> &f, const T *rows, i32 row,
     f.v = __builtin_bit_cast(typename fragment<T>::vec, b);
 #endif
 }
-template <typename T> DEVICE void load_b(fragment<T> &f, const T *rows, i32 row, i32 lane) { load_a(f, rows, row, lane); }
+template <typename T> DEVICE void load_b(fragment<T> &f, const T *rows, i32 row, i32 lane) {
+    load_a(f, rows, row, lane);
+}
 #if defined(TILE_WMMA_GFX11)
 typedef short s16x16 __attribute__((ext_vector_type(16)));
 DEVICE acc8 wmma(const fragment<f16> &a, const fragment<f16> &b, acc8 c) {
     return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a.v, b.v, c);
 }
 DEVICE acc8 wmma(const fragment<bf16> &a, const fragment<bf16> &b, acc8 c) {
-    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(s16x16, a.v), __builtin_bit_cast(s16x16, b.v), c);
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(s16x16, a.v), __builtin_bit_cast(s16x16, b.v),
+                                                       c);
 }
 #else
 typedef short s16x8 __attribute__((ext_vector_type(8)));
@@ -185,7 +190,8 @@ DEVICE acc8 wmma(const fragment<f16> &a, const fragment<f16> &b, acc8 c) {
     return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a.v, b.v, c);
 }
 DEVICE acc8 wmma(const fragment<bf16> &a, const fragment<bf16> &b, acc8 c) {
-    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(__builtin_bit_cast(s16x8, a.v), __builtin_bit_cast(s16x8, b.v), c);
+    return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(__builtin_bit_cast(s16x8, a.v),
+                                                             __builtin_bit_cast(s16x8, b.v), c);
 }
 #endif
 template <typename T> DEVICE void tile_mma(float *c, const fragment<T> &a, const fragment<T> &b) {
@@ -235,7 +241,8 @@ template <typename T, int BM, int BN, int BK> struct block_plain {
 #if !defined(TILE_PLAIN)
 template <typename T, int BM, int BN, int BK> struct block_matrix {
     static constexpr int WAVES = 256 / WAVE, WN_WISH = BN >= 32 ? 2 : 1;
-    static constexpr int WM = WAVES / WN_WISH < BM / 16 ? WAVES / WN_WISH : BM / 16, WN = WAVES / WM; /* waves down and across */
+    static constexpr int WM = WAVES / WN_WISH < BM / 16 ? WAVES / WN_WISH : BM / 16,
+                         WN = WAVES / WM; /* waves down and across */
     static constexpr int ROW = tile_row<T, BK>::value;
     static constexpr int TM = BM / 16 / WM, TN = BN / 16 / WN; /* 16x16 tiles a wave */
     static_assert(TM >= 1 && TN >= 1, "the block is too small for its waves");
@@ -273,16 +280,13 @@ template <typename T, int BM, int BN, int BK> struct block_matrix {
 #pragma unroll
             for (int j = 0; j < TN; j++)
 #pragma unroll
-                for (int e = 0; e < TILE_ACC; e++) f(m0 + 16 * i + acc_row(lane, e), n0 + 16 * j + acc_column(lane, e), c[i][j][e]);
+                for (int e = 0; e < TILE_ACC; e++)
+                    f(m0 + 16 * i + acc_row(lane, e), n0 + 16 * j + acc_column(lane, e), c[i][j][e]);
     }
 };
-template <typename T, int BM, int BN, int BK> struct block_choice {
-    typedef block_matrix<T, BM, BN, BK> type;
-};
+template <typename T, int BM, int BN, int BK> struct block_choice { typedef block_matrix<T, BM, BN, BK> type; };
 #else
-template <typename T, int BM, int BN, int BK> struct block_choice {
-    typedef block_plain<T, BM, BN, BK> type;
-};
+template <typename T, int BM, int BN, int BK> struct block_choice { typedef block_plain<T, BM, BN, BK> type; };
 #endif
 template <int BM, int BN, int BK> struct block_choice<float, BM, BN, BK> {
     typedef block_plain<float, BM, BN, BK> type;
@@ -302,7 +306,9 @@ template <typename T, int ROWS, int BK, bool COLUMNS> struct gemm_operand {
                 const i32 r = row0 + item / (BK / PAIR) * 8, k = k0 + item % (BK / PAIR) * PAIR;
                 const bool in = item < ITEMS && r < rows;
                 s[i][0] = stage_load(p + (in && k < k_total ? (i64)k * ld + r : 0), in && k < k_total);
-                if constexpr (PAIR == 2) s[i][1] = stage_load(p + (in && k + 1 < k_total ? (i64)(k + 1) * ld + r : 0), in && k + 1 < k_total);
+                if constexpr (PAIR == 2)
+                    s[i][1] =
+                        stage_load(p + (in && k + 1 < k_total ? (i64)(k + 1) * ld + r : 0), in && k + 1 < k_total);
             } else {
                 const i32 r = row0 + item / (BK / 8), k = k0 + item % (BK / 8) * 8;
                 const bool in = item < ITEMS && r < rows && k < k_total;
@@ -325,7 +331,8 @@ template <typename T, int ROWS, int BK, bool COLUMNS> struct gemm_operand {
                         *(u32 *)(to + e * ROW) = s[i][0].part[e / 4][e % 4];
                     } else {
                         const u32 low = s[i][0].part[0][e / 2], high = s[i][PAIR - 1].part[0][e / 2];
-                        *(u32 *)(to + e * ROW) = e % 2 == 0 ? (low & 0xFFFFu) | high << 16 : low >> 16 | (high & 0xFFFF0000u);
+                        *(u32 *)(to + e * ROW) =
+                            e % 2 == 0 ? (low & 0xFFFFu) | high << 16 : low >> 16 | (high & 0xFFFF0000u);
                     }
                 }
             }

@@ -1,5 +1,5 @@
-/* Gradient of a dense convolution's weights as a matrix product: rows are output channels, columns are (tap, input channel),
- * the reduction runs over output pixels, cut into splits that are added up in a fixed order by wgrad_reduce.
+/* Gradient of a dense convolution's weights as a matrix product: rows are output channels, columns are (tap, input
+ * channel), the reduction runs over output pixels, cut into splits that are added up in a fixed order by wgrad_reduce.
  * Both operands have the reduction as their slow index, so tiles are transposed on the way into shared memory. */
 #include "args.h"
 #include "tile.h"
@@ -30,7 +30,8 @@ template <typename T, int BM, int BN> DEVICE void wgrad_body(const wgrad_args &a
     constexpr int BK = 16 * PIXELS, ROW = tile_row<T, BK>::value, A_ITEMS = BM / 8 * 16, ITEMS = A_ITEMS + BN / 8 * 16;
     constexpr int ROUNDS = (ITEMS + 255) / 256;
     SHARED __attribute__((aligned(16))) T memory[2 * (BM + BN) * ROW];
-    const i32 t = (i32)thread_x(), n0 = (i32)block_x() * BN, m0 = (i32)block_y() * BM, columns = a.taps_y * a.taps_x * a.c;
+    const i32 t = (i32)thread_x(), n0 = (i32)block_x() * BN, m0 = (i32)block_y() * BM,
+              columns = a.taps_y * a.taps_x * a.c;
     const i32 total = a.n * a.oh * a.ow, first = (i32)block_z() * a.pixels_per_split;
     const i32 last = first + a.pixels_per_split < total ? first + a.pixels_per_split : total;
     const T *in = (const T *)a.in, *dy = (const T *)a.dy;
@@ -87,7 +88,8 @@ template <typename T, int BM, int BN> DEVICE void wgrad_body(const wgrad_args &a
                     *(u32 *)(to + e * ROW) = staging[i][0].part[e / 4][e % 4];
                 } else {
                     const u32 low = staging[i][0].part[0][e / 2], high = staging[i][PIXELS - 1].part[0][e / 2];
-                    *(u32 *)(to + e * ROW) = e % 2 == 0 ? (low & 0xFFFFu) | high << 16 : low >> 16 | (high & 0xFFFF0000u);
+                    *(u32 *)(to + e * ROW) =
+                        e % 2 == 0 ? (low & 0xFFFFu) | high << 16 : low >> 16 | (high & 0xFFFF0000u);
                 }
             }
         }
@@ -114,7 +116,9 @@ template <typename T, int BM, int BN> DEVICE void wgrad_body(const wgrad_args &a
 }
 
 #define WGRAD(type, name, bm, bn)                                                                                      \
-    KERNEL(256) wgrad_##name##_##bm##x##bn(wgrad_args a) { wgrad_body<type, bm, bn>(a); }
+    KERNEL(256) wgrad_##name##_##bm##x##bn(wgrad_args a) {                                                             \
+        wgrad_body<type, bm, bn>(a);                                                                                   \
+    }
 WGRAD(f16, f16, 32, 64)
 WGRAD(f16, f16, 64, 64)
 WGRAD(bf16, bf16, 32, 64)
