@@ -3,7 +3,7 @@
 # train, val and predict may not include each other; cli sees only onelook.h. Also: every header compiles alone.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-declare -A rank=([base]=1 [tensor]=2 [graph]=3 [ops]=4 [device]=5 [kernels]=5 [model]=6 [formats]=7 [data]=8
+declare -A rank=([base]=1 [tensor]=2 [graph]=3 [ops]=4 [device]=5 [kernels]=4 [model]=6 [formats]=7 [data]=8
   [draw]=9
   [train]=10 [val]=10 [predict]=10 [runtime]=10 [dist]=10 [api]=11 [cli]=12)
 failures=0
