@@ -183,7 +183,19 @@ static model *start_model(const train_case *c, const char *weights) {
     return m;
 }
 
-static void run(const value *record, const char *data, const char *weights) {
+/* Tensors that the recorded run drew from its own random stream. */
+static void start_values_set(model *m, const value *start) {
+    for (size_t i = 0; start && i < start->as.map.count; i++) {
+        const tensor *t = tensor_list_find(&m->state, start->as.map.keys[i]->as.string);
+        const value *list = start->as.map.items[i];
+        assert_non_null(t);
+        assert_int_equal(shape_elements(&t->shape), list->as.list.count);
+        for (size_t k = 0; k < list->as.list.count; k++)
+            tensor_f32(t)[k] = (float)value_as_double(list->as.list.items[k]);
+    }
+}
+
+static void run(const value *record, const char *data, const char *weights, const value *start) {
     replay r = {.record = record};
     const train_case_options o = {.data = data, .map = value_get(record, "args"), .n_threads = 0};
     r.c = train_case_open(&o);
@@ -195,6 +207,7 @@ static void run(const value *record, const char *data, const char *weights) {
                            .losses = r.adamw || musgd ? 0.02 : 0.005,
                            .map = r.adamw ? 0.03 : 0.005};
     train_case_model(&r.c, start_model(&r.c, weights));
+    start_values_set(r.c.model, start);
     val_open(&r);
     r.c.setup.user = &r;
     r.c.setup.on_step = on_step;
@@ -223,8 +236,10 @@ static void replay_shared(void **state) {
     for (int c = 0; c < 80; c++) text_printf(&yaml, "  %d: '%d'\n", c, c);
     const char *data = scratch_text(&s, "coco8.yaml", text_c(&yaml));
     text_deinit(&yaml);
-    run(golden_json(&s.arena, arena_printf(&s.arena, "trajectory/%s.json", case_name)), data,
-        arena_printf(&s.arena, "%s/weights/yolo26n-coco128.pt", shared_folder()));
+    const value *start =
+        strcmp(case_name, "sgd-single") == 0 ? golden_json(&s.arena, "trajectory_start/sgd-single.json") : NULL;
+    const value *record = golden_json(&s.arena, arena_printf(&s.arena, "trajectory/%s.json", case_name));
+    run(record, data, arena_printf(&s.arena, "%s/weights/yolo26n-coco128.pt", shared_folder()), start);
     scratch_destroy(&s);
 }
 
@@ -234,7 +249,7 @@ static void replay_shapes(void **state) {
     if (shapes_write(s.ctx, scratch_path(&s, "shapes"), 8, 4, 160, 0) != OL_OK)
         fail_msg("%s", ol_context_message(s.ctx));
     run(golden_json(&s.arena, arena_printf(&s.arena, "trajectory_shapes/%s.json", case_name + strlen("shapes-"))),
-        scratch_path(&s, "shapes/data.yaml"), NULL);
+        scratch_path(&s, "shapes/data.yaml"), NULL, NULL);
     scratch_destroy(&s);
 }
 
