@@ -114,7 +114,6 @@ static const struct {
 } makers[] = {
     {OP_CONV2D, winograd_compile}, /* where it pays; else the next */
     {OP_CONV2D, onednn_conv_compile},
-    {OP_CONV2D_GRAD_X, winograd_compile},
     {OP_CONV2D_GRAD_X, onednn_conv_compile},
     {OP_CONV2D_GRAD_W, onednn_conv_compile},
     {OP_CONV2D_GRAD_BIAS, head_compile},

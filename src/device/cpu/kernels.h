@@ -38,7 +38,7 @@ ol_status pool_compile(cpu_device *dev, const op_record *op, cpu_kernel **out); 
 ol_status attention_compile(cpu_device *dev, const op_record *op, cpu_kernel **out); /* and its gradient */
 ol_status head_compile(cpu_device *dev, const op_record *op, cpu_kernel **out); /* conv2d_grad_bias, detect_decode */
 
-/* CONV2D of 3x3 with stride 1, and its gradient by the input, with fewer multiplications. */
+/* CONV2D of 3x3 with stride 1 in graphs that are not derived, with fewer multiplications. */
 ol_status winograd_compile(cpu_device *dev, const op_record *op, cpu_kernel **out);
 
 #endif

@@ -1,7 +1,7 @@
 /* Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, 2015): 16 products a channel pair for four outputs instead
  * of
- * 36. For convolutions of 3x3 with stride 1 and for their gradients by the input, which are such convolutions with the
- * filters turned round. A few rows of tiles at a time, so that all steps stay in the cache. */
+ * 36. For prediction only: its rounding is a few times that of the direct form, which no prediction sees, but AdamW's
+ * first steps, which weigh a gradient near zero like any other, do. A few rows of tiles at a time stay in the cache. */
 #include "device/cpu/kernels.h"
 
 #include <string.h>
@@ -12,12 +12,11 @@
 
 typedef struct winograd_kernel {
     map_kernel base;
-    int64_t inputs, filters;    /* channels */
-    int64_t rows;               /* of tiles in a chunk */
-    float *weights;             /* (16, blocks of filters, inputs, width); NULL: made in scratch at each run */
-    size_t weights_at, work_at; /* bytes into scratch: weights and bias; then one work space a thread */
+    int64_t inputs, filters; /* channels */
+    int64_t rows;            /* of tiles in a chunk */
+    float *weights;          /* (16, blocks of filters, inputs, width) */
+    size_t work_at;          /* bytes into scratch, which starts with the bias: one work space a thread */
     size_t work_floats;
-    bool turned; /* the gradient: weights are (inputs, filters, 3, 3), turned by half a turn */
 } winograd_kernel;
 
 /* What one run works on. */
@@ -27,7 +26,7 @@ typedef struct winograd_job {
     const kernel_memory *m;
     map_view in, out;
     int64_t tiles, tile_rows, chunks; /* tiles in a row, rows in a map, chunks in a map */
-    float *weights, *bias;            /* bias: one value a padded filter */
+    float *bias;                      /* one value a padded filter */
 } winograd_job;
 
 /* U = G g G^T with G = (1 0 0; .5 .5 .5; .5 -.5 .5; 0 0 1) */
@@ -55,10 +54,9 @@ static void weights_transform(const winograd_job *j) {
     for (int64_t f = 0; f < j->out.blocks * width; f++) {
         for (int64_t c = 0; c < k->inputs; c++) {
             float g[9] = {0}, u[POSITIONS];
-            for (int t = 0; t < 9 && f < k->filters; t++)
-                g[t] = k->turned ? w[(c * k->filters + f) * 9 + 8 - t] : w[(f * k->inputs + c) * 9 + t];
+            for (int t = 0; t < 9 && f < k->filters; t++) g[t] = w[(f * k->inputs + c) * 9 + t];
             filter_transform(g, u);
-            float *to = j->weights + (f / width * k->inputs + c) * width + f % width;
+            float *to = k->weights + (f / width * k->inputs + c) * width + f % width;
             for (int p = 0; p < POSITIONS; p++) to[p * position] = u[p];
         }
     }
@@ -79,7 +77,7 @@ static void chunk_products(const winograd_job *j, int64_t tiles, const float *v,
     for (int64_t p = 0; p < POSITIONS; p++)
         for (int64_t b = 0; b < j->out.blocks; b++)
             j->dev->simd->winograd_products(
-                v + p * tiles * v_stride, j->weights + (p * j->out.blocks + b) * j->k->inputs * width,
+                v + p * tiles * v_stride, j->k->weights + (p * j->out.blocks + b) * j->k->inputs * width,
                 products + p * tiles * m_stride + b * width, tiles, j->k->inputs, v_stride, m_stride);
 }
 
@@ -87,7 +85,7 @@ static void chunk_output(const winograd_job *j, int64_t n, int64_t first, int64_
     const op_record *op = &j->k->base.op;
     const int64_t width = j->dev->simd->width, stride = j->out.blocks * width, all = rows * j->tiles;
     const winograd_map map = {j->out.h, j->out.w, j->tiles};
-    const bool adds = op->kind == OP_CONV2D && op->n_in > 3 && op->in[3].present;
+    const bool adds = op->n_in > 3 && op->in[3].present;
     for (int64_t b = 0; b < j->out.blocks; b++) {
         const int64_t at = b * j->out.plane * width;
         const winograd_tail tail = {j->bias + b * width,
@@ -115,17 +113,16 @@ static winograd_job job_of(const cpu_device *dev, const winograd_kernel *k, cons
     j.tile_rows = (j.out.h + 1) / 2;
     j.chunks = (j.tile_rows + k->rows - 1) / k->rows;
     j.bias = m->scratch;
-    j.weights = k->weights != NULL ? k->weights : (float *)((unsigned char *)m->scratch + k->weights_at);
     return j;
 }
 
 static ol_status winograd_run(cpu_device *dev, cpu_kernel *base, const kernel_memory *m) {
     const winograd_kernel *k = (const winograd_kernel *)base;
     const winograd_job j = job_of(dev, k, m);
-    const bool biased = k->base.op.kind == OP_CONV2D && k->base.op.n_in > 2 && k->base.op.in[2].present;
+    const bool biased = k->base.op.n_in > 2 && k->base.op.in[2].present;
     memset(j.bias, 0, (size_t)(j.out.blocks * dev->simd->width) * sizeof *j.bias);
     if (biased) memcpy(j.bias, m->in[2], (size_t)k->filters * sizeof *j.bias);
-    if (k->weights == NULL || m->params_changed) weights_transform(&j);
+    if (m->params_changed) weights_transform(&j);
     const int threads = dev->threads;
     const int64_t all = j.in.n * j.chunks;
     float *work = (float *)((unsigned char *)m->scratch + k->work_at);
@@ -144,11 +141,10 @@ static bool winograd_fits(const cpu_device *dev, const op_record *op) {
     const op_attr *a = op->attr;
     for (int i = 0; i < 2; i++)
         if (a->kernel[i] != 3 || a->stride[i] != 1 || a->pad[i] != 1 || a->dilation[i] != 1) return false;
-    if (a->groups != 1 || !map_is_blocked(dev, &op->in[0]) || !map_is_blocked(dev, &op->out[0])) return false;
-    if (op->kind == OP_CONV2D) {
-        if (op->n_in > 3 && op->in[3].present && !map_is_blocked(dev, &op->in[3])) return false;
-        if (act_breaks_padding(dev, &op->out[0], a->act)) return false;
-    }
+    if (!op->params_fixed || a->groups != 1 || !map_is_blocked(dev, &op->in[0]) || !map_is_blocked(dev, &op->out[0]))
+        return false;
+    if (op->n_in > 3 && op->in[3].present && !map_is_blocked(dev, &op->in[3])) return false;
+    if (act_breaks_padding(dev, &op->out[0], a->act)) return false;
     return op->in[1].shape.dim[0] * op->in[1].shape.dim[1] <= MAX_PAIRS;
 }
 
@@ -165,20 +161,16 @@ ol_status winograd_compile(cpu_device *dev, const op_record *op, cpu_kernel **ou
     const int64_t width = dev->simd->width, tiles = (to.w + 1) / 2;
     k->inputs = in.c;
     k->filters = to.c;
-    k->turned = op->kind == OP_CONV2D_GRAD_X;
     k->rows = (CHUNK_TILES + tiles - 1) / tiles;
     const size_t weights = (size_t)(POSITIONS * to.blocks * width * in.c) * sizeof(float);
-    k->weights_at = round_up((size_t)(to.blocks * width) * sizeof(float));
-    k->work_at = k->weights_at + (op->params_fixed ? 0 : round_up(weights));
+    k->work_at = round_up((size_t)(to.blocks * width) * sizeof(float));
     k->work_floats = (size_t)(POSITIONS * k->rows * tiles * (in.blocks + to.blocks) * width);
-    if (op->params_fixed) {
-        k->weights = mem_alloc_aligned(ctx, weights, 1);
-        if (k->weights == NULL) {
-            mem_free(ctx, k);
-            return OL_ERROR_MEMORY;
-        }
-        k->base.base.base.persistent_bytes = weights;
+    k->weights = mem_alloc_aligned(ctx, weights, 1);
+    if (k->weights == NULL) {
+        mem_free(ctx, k);
+        return OL_ERROR_MEMORY;
     }
+    k->base.base.base.persistent_bytes = weights;
     k->base.base.run = winograd_run;
     k->base.base.destroy = winograd_destroy;
     k->base.base.base.scratch_bytes = k->work_at + (size_t)dev->threads * k->work_floats * sizeof(float);
