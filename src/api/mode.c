@@ -5,6 +5,7 @@
 #include "model/summary.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* Arguments that a checkpoint hands on to later runs. */
 static ol_status inherit(const ol_model *m, settings *s) {
@@ -47,6 +48,25 @@ static ol_status set_text(settings *s, setting_id id, const char *x) {
     return settings_set_quietly(s, id, &v);
 }
 
+static bool is_8_bit(const value *q) {
+    static const char *const words[] = {"int8", "w8a8", "w8a16", "w8a32"};
+    if (q->kind == VALUE_INT) return q->as.integer == 8;
+    for (size_t i = 0; q->kind == VALUE_STRING && i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(q->as.string, words[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Arguments that would change the result but that this version does not honour: refused, not passed over. */
+static ol_status refuse_unsupported(ol_context *ctx, const settings *s, const char *mode) {
+    if (strcmp(mode, "train") == 0 && s->distill_model != NULL)
+        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "'distill_model=%s' is not supported yet; leave it out",
+                        s->distill_model);
+    if (strcmp(mode, "export") != 0 && is_8_bit(s->quantize))
+        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "argument 'quantize' takes 16 or 32 for %s in this version", mode);
+    return OL_OK;
+}
+
 ol_status mode_settings(const ol_model *m, const ol_options *options, const char *mode, settings *out) {
     settings s;
     ol_status status = settings_copy(&options->settings, &s);
@@ -54,6 +74,7 @@ ol_status mode_settings(const ol_model *m, const ol_options *options, const char
     status = set_text(&s, SETTING_ID_mode, mode);
     if (status == OL_OK && strcmp(mode, "train") != 0) status = inherit(m, &s);
     if (status == OL_OK) status = set_mode_defaults(&s, mode);
+    if (status == OL_OK) status = refuse_unsupported(m->ctx, &s, mode);
     if (status == OL_OK && strcmp(s.task, "detect") != 0) {
         ctx_log(m->ctx, OL_LOG_WARNING,
                 "'task=%s' does not match the model %s, whose task is 'detect'; continuing with 'detect'", s.task,

@@ -142,6 +142,7 @@ ol_status model_replace(ol_model *m, const char *path) {
     fresh->device = m->device;
     m->results = results;
     m->device = dev;
+    memcpy(m->device_name, fresh->device_name, sizeof m->device_name); /* `fresh` holds the old handle now */
     m->announced = true;
     ol_model_destroy(fresh);
     return OL_OK;

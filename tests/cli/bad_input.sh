@@ -196,6 +196,8 @@ bad "a.png" "${train[@]}" data=data.yaml
 # --- training and resuming
 bad "imgsz=32" "${train[@]}" data=shapes/data.yaml imgsz=32 batch=1
 bad "freeze" "${train[@]}" data=shapes/data.yaml freeze=24
+bad "'distill_model=big.pt' is not supported" "${train[@]}" data=shapes/data.yaml distill_model=big.pt
+bad "'quantize' takes 16 or 32 for predict" predict $model source="$picture" quantize=8
 bad "last.pt" train resume=True $model
 bad "absent.pt" "${train[@]}" data=shapes/data.yaml pretrained=absent.pt
 "$yolo" "${train[@]}" data=shapes/data.yaml project="$work/runs" name=done > /dev/null 2>&1 || echo "the run to break files of failed"

@@ -3,6 +3,7 @@
 set -eu
 yolo="$(realpath "$1")"
 programs="$(realpath "$2")"
+sources="$(realpath "$3")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 export HOME="$work" ONELOOK_CONFIG_DIR="$work/config" XDG_CACHE_HOME="$work/cache"
@@ -19,6 +20,6 @@ expect "mAP50-95" val.log
 [ "$(grep -c ' boxes$' predict.log)" = 4 ] || { cat predict.log; exit 1; }
 ! "$programs/example_predict" runs/detect/one/weights/best.pt nowhere.jpg 2> error.log
 expect "predict: " error.log
-for source in "$3"/*.c; do
+for source in "$sources"/*.c; do
   [ "$(wc -l < "$source")" -lt 60 ] || { echo "$source has 60 lines or more"; exit 1; }
 done
