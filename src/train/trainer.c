@@ -174,11 +174,12 @@ static ol_status run_epochs(train_run_state *r) {
         if (status != OL_OK) return status;
         const bool unfinished = r->interrupted && r->batch < r->schedule.batches;
         if (!unfinished) status = epoch_finish(r, &forced, &stop);
-        if (r->interrupted && (unfinished || status == OL_ERROR_INTERRUPTED || !stop)) {
+        if (status != OL_OK && status != OL_ERROR_INTERRUPTED) return status;
+        if (ctx_interrupted(r->ctx)) r->interrupted = true;
+        if (unfinished || status == OL_ERROR_INTERRUPTED || (r->interrupted && !stop)) {
             ctx_clear(r->ctx);
             return stop_on_request(r);
         }
-        if (status != OL_OK) return status;
         if (stop) break;
         r->epoch++;
         r->batch = r->epoch_done = 0;
