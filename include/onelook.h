@@ -39,7 +39,8 @@ typedef struct ol_context ol_context;
 
 typedef enum ol_log_level { OL_LOG_INFO = 0, OL_LOG_WARNING, OL_LOG_ERROR, OL_LOG_PROGRESS } ol_log_level;
 
-/* Receives one line without its newline. OL_LOG_PROGRESS lines replace each other on a terminal.
+/* Receives one line without its newline. OL_LOG_PROGRESS lines replace each other on a terminal
+ * and are worth nothing elsewhere: the last state of each row of them comes once more as OL_LOG_INFO.
  * May be called from any thread, never from two at once for one context. */
 typedef void (*ol_log_fn)(void *user, ol_log_level level, const char *line);
 

@@ -27,3 +27,5 @@ set_tests_properties(python_layer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
   ENVIRONMENT "ONELOOK_LIBRARY=$<TARGET_FILE:onelook>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1")
 add_test(NAME cli_interrupt COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/interrupt.sh $<TARGET_FILE:yolo>)
 set_tests_properties(cli_interrupt PROPERTIES TIMEOUT 900)
+add_test(NAME cli_terminal COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/terminal.sh $<TARGET_FILE:yolo>)
+set_tests_properties(cli_terminal PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)

@@ -162,6 +162,7 @@ class Context:
 
     def __init__(self, verbose=True):
         self.verbose = verbose
+        self._line_open = False  # a progress line stands on the terminal without its newline
         self._log = LOG_FN(self._on_log)  # must outlive the C context
         options = ContextOptions(struct_bytes=ctypes.sizeof(ContextOptions), log=self._log)
         self.handle = c_void_p()
@@ -169,6 +170,9 @@ class Context:
 
     def _on_log(self, _user, level, line):
         text = line.decode(errors="replace")
+        if level != 3 and self._line_open:
+            print("\r\033[K", end="")
+            self._line_open = False
         if level in (1, 2):
             print(("WARNING ⚠️ " if level == 1 else "ERROR ❌ ") + text, flush=True)
         elif not self.verbose:
@@ -176,6 +180,7 @@ class Context:
         elif level == 3:
             if sys.stdout.isatty():
                 print("\r\033[K" + text, end="", flush=True)
+                self._line_open = True
         else:
             print(text, flush=True)
 

@@ -29,20 +29,16 @@ static FILE *stream_of(const terminal *t, ol_log_level level) {
 
 void terminal_flush(terminal *t) {
     FILE *out = stream_of(t, OL_LOG_PROGRESS);
-    if (t->line_open)
-        fputc('\n', out);
-    else if (t->progress[0] != '\0')
-        fprintf(out, "%s\n", t->progress);
+    if (t->line_open) fputc('\n', out);
     t->line_open = false;
-    t->progress[0] = '\0';
     fflush(out);
 }
 
-/* On a terminal each line replaces the one before; elsewhere only the last one of a row of them is worth a line. */
+/* On a terminal each line replaces the one before; elsewhere only the finished line counts, which comes as an ordinary
+ * one. */
 static void show_progress(terminal *t, const char *line) {
-    FILE *out = stream_of(t, OL_LOG_PROGRESS);
-    snprintf(t->progress, sizeof t->progress, "%s", line);
     if (!t->is_terminal) return;
+    FILE *out = stream_of(t, OL_LOG_PROGRESS);
     fprintf(out, "\r\033[K%s", line);
     fflush(out);
     t->line_open = true;
@@ -60,12 +56,9 @@ void terminal_log(void *user, ol_log_level level, const char *line) {
         show_progress(t, line);
         return;
     }
-    if (t->progress[0] != '\0' &&
-        strcmp(t->progress, line) == 0) { /* the finished line comes again as an ordinary one */
-        terminal_flush(t);
-        if (level == OL_LOG_INFO) return;
-    }
-    terminal_flush(t);
+    if (t->line_open) fputs("\r\033[K", stream_of(t, OL_LOG_PROGRESS));
+    t->line_open = false;
+    fflush(stream_of(t, OL_LOG_PROGRESS));
     FILE *out = stream_of(t, level);
     const bool colour =
         level == OL_LOG_ERROR ? isatty(STDERR_FILENO) && t->is_terminal : t->is_terminal && !t->to_stderr;

@@ -6,11 +6,10 @@
 #include "onelook.h"
 
 typedef struct terminal {
-    bool is_terminal;    /* stdout is one: colours and rewritten lines */
-    bool quiet;          /* YOLO_VERBOSE=false: errors only */
-    bool to_stderr;      /* stdout is kept for data (--json) */
-    bool line_open;      /* the progress line stands on the terminal without its newline */
-    char progress[4096]; /* the latest progress line, "" when it was followed by another line */
+    bool is_terminal; /* stdout is one: colours and rewritten lines */
+    bool quiet;       /* YOLO_VERBOSE=false: errors only */
+    bool to_stderr;   /* stdout is kept for data (--json) */
+    bool line_open;   /* the progress line stands on the terminal without its newline */
 } terminal;
 
 void terminal_init(terminal *t);

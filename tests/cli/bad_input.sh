@@ -5,6 +5,7 @@ set -u
 yolo="$(realpath "$1")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+export CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 # the same words with and without a GPU
 export HOME="$work/home" ONELOOK_CONFIG_DIR="$work/home/config" XDG_CACHE_HOME="$work/home/cache" NO_COLOR=1
 unset YOLO_VERBOSE YOLO_CONFIG_DIR ONELOOK_DATASETS
 n=0

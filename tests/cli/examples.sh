@@ -6,6 +6,7 @@ programs="$(realpath "$2")"
 sources="$(realpath "$3")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+export CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 # the same words with and without a GPU
 export HOME="$work" ONELOOK_CONFIG_DIR="$work/config" XDG_CACHE_HOME="$work/cache"
 cd "$work"
 "$yolo" shapes dir=shapes n_train=8 n_val=4 size=64 > /dev/null

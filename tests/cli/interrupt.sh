@@ -4,6 +4,7 @@ set -u
 yolo="$(realpath "$1")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+export CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 # the same words with and without a GPU
 export HOME="$work" ONELOOK_CONFIG_DIR="$work/config" XDG_CACHE_HOME="$work/cache"
 cd "$work" || exit 1
 fail() { echo "$1"; tail -5 train.log; exit 1; }

@@ -8,6 +8,7 @@ yolo="$(realpath "$1")"
 file="$(realpath "$2")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+export LC_ALL=C.UTF-8 CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 # the same words in every language, with and without a GPU
 export HOME="$work/home" ONELOOK_CONFIG_DIR="$work/home/config" XDG_CACHE_HOME="$work/home/cache" NO_COLOR=1
 unset YOLO_VERBOSE YOLO_CONFIG_DIR
 mkdir -p "$HOME" "$work/run"
