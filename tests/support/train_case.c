@@ -1,5 +1,5 @@
-#include "golden.h"
 #include "train_case.h"
+#include "golden.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +40,8 @@ train_case train_case_open(const train_case_options *o) {
     const ol_context_options options = {.struct_bytes = sizeof options,
                                         .log = o->log ? o->log : log_to_stderr,
                                         .log_user = o->log_user,
+                                        .realloc_block = o->realloc_block,
+                                        .realloc_user = o->realloc_user,
                                         .n_threads = o->n_threads > 0 ? o->n_threads : 1};
     assert_int_equal(ol_context_create(&options, &c.ctx), OL_OK);
     arena_init(&c.arena, c.ctx, 0);

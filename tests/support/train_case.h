@@ -31,6 +31,8 @@ typedef struct train_case_options {
     int n_threads; /* 0: one */
     ol_log_fn log;
     void *log_user;
+    ol_realloc_fn realloc_block; /* NULL: the C library's */
+    void *realloc_user;
 } train_case_options;
 
 /* Makes everything but the model: to be followed by train_case_model. */

@@ -30,11 +30,13 @@ typedef struct witness {
     int copy_after_epoch; /* keeps a copy of last.pt as of that epoch: what a kill leaves */
     const char *last, *copy;
     double fitness; /* < 0: follows the weights */
+    long n_allocations, allocations_at_step[MAX_STEPS];
 } witness;
 
 static void on_step(void *user, const train_step *step) {
     witness *w = user;
     assert_true(w->n_steps < MAX_STEPS);
+    w->allocations_at_step[w->n_steps] = w->n_allocations;
     w->steps[w->n_steps++] = *step;
     if (w->n_steps == w->interrupt_after_steps) ol_context_interrupt(w->ctx);
 }
@@ -196,6 +198,67 @@ static void a_run_leaves_its_files(void **state) {
         assert_int_equal(value_get(c.train_results, "epoch")->as.list.count, 4);
         checkpoint_deinit(&c);
     }
+    free(r.weights);
+    scratch_destroy(&s);
+}
+
+/* The file of the best weights, the table and the record of the run speak of the same epoch; a fitness of 0 is one too.
+ */
+static void best_is_the_epoch_that_the_table_shows(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 2; zero++) {
+        scratch s = scratch_create(NULL, NULL);
+        static const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", NULL};
+        train_case_options o = {.data = tiny_set(&s, 4, 1), .save_dir = scratch_path(&s, "run"), .settings = settings};
+        witness w = {.fitness = zero ? 0.0 : -1.0};
+        run_result r = run(&o, &w, NULL);
+        assert_int_equal(r.status, OL_OK);
+        int best = -1;
+        for (int e = 0; e < w.n_epochs; e++)
+            if (w.epochs[e].is_best) best = e;
+        for (int e = 0; e < w.n_epochs; e++) assert_true(w.epochs[e].fitness <= w.epochs[best].fitness);
+        if (zero) assert_int_equal(best, w.n_epochs - 1); /* ties take the later */
+        checkpoint c;
+        assert_int_equal(checkpoint_read(s.ctx, r.outcome.best, &c), OL_OK);
+        assert_true(value_as_double(value_get(c.train_metrics, "fitness")) == w.epochs[best].fitness);
+        assert_true(value_as_double(value_get(c.train_results, "metrics/mAP50-95(B)")->as.list.items[best]) ==
+                    w.epochs[best].fitness);
+        assert_true(r.outcome.best_fitness == w.epochs[best].fitness);
+        checkpoint_deinit(&c);
+        free(r.weights);
+        scratch_destroy(&s);
+    }
+}
+
+static void *counting_realloc(void *user, void *block, size_t bytes) {
+    witness *w = user;
+    if (bytes == 0) {
+        free(block);
+        return NULL;
+    }
+    w->n_allocations++;
+    return realloc(block, bytes);
+}
+
+/* From the second epoch on, nothing is allocated between one step of an epoch and the next. (With mosaics the label
+ * lists may still grow to their largest.) */
+static void steady_steps_allocate_nothing(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    static const char *const settings[] = {SMALL, "optimizer=MuSGD", "nbs=2", "mosaic=0.0", NULL};
+    witness w = {.fitness = 0.5};
+    train_case_options o = {
+        .data = tiny_set(&s, 8, 1), .settings = settings, .realloc_block = counting_realloc, .realloc_user = &w};
+    run_result r = run(&o, &w, NULL);
+    assert_int_equal(r.status, OL_OK);
+    assert_true(w.n_allocations > 0);
+    int n_pairs = 0;
+    for (int i = 1; i < w.n_steps; i++) {
+        if (w.steps[i].epoch == 0 || w.steps[i].epoch != w.steps[i - 1].epoch) continue;
+        assert_int_equal(w.allocations_at_step[i], w.allocations_at_step[i - 1]);
+        n_pairs++;
+    }
+    assert_int_equal(n_pairs, 9);
     free(r.weights);
     scratch_destroy(&s);
 }
@@ -416,6 +479,8 @@ int main(void) {
         cmocka_unit_test(groups_have_the_reference_sizes),
         cmocka_unit_test(a_run_leaves_its_files),
         cmocka_unit_test(resume_is_bit_equal),
+        cmocka_unit_test(best_is_the_epoch_that_the_table_shows),
+        cmocka_unit_test(steady_steps_allocate_nothing),
         cmocka_unit_test(patience_and_time_end_a_run),
         cmocka_unit_test(frozen_layers_keep_their_weights),
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_origin),
