@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --- an epoch's batches --- */
 
@@ -103,13 +104,24 @@ static ol_status epoch_record(train_run_state *r, bool validated, bool is_best) 
     return status;
 }
 
+/* Another name for what was just written: files are only ever replaced as a whole, so the content behind the old name
+ * stays. Where the file system has no links it is written again. */
+static ol_status save_as(train_run_state *r, const char *path) {
+    const char *link_path = arena_printf(&r->arena, "%s.link", path);
+    if (!link_path) return OL_ERROR_MEMORY;
+    unlink(link_path);
+    const bool linked = link(r->last_path, link_path) == 0 && rename(link_path, path) == 0;
+    unlink(link_path);
+    return linked ? OL_OK : run_save(r, path);
+}
+
 static ol_status epoch_save(train_run_state *r, bool is_best, bool is_last) {
     if (!r->last_path || !(r->s->save || is_last)) return OL_OK;
     ol_status status = run_save(r, r->last_path);
-    if (status == OL_OK && is_best) status = run_save(r, r->best_path);
+    if (status == OL_OK && is_best) status = save_as(r, r->best_path);
     if (status == OL_OK && r->s->save_period > 0 && r->epoch % r->s->save_period == 0) {
         const char *path = arena_printf(&r->arena, "%s/weights/epoch%d.pt", r->s->save_dir, r->epoch);
-        status = path ? run_save(r, path) : OL_ERROR_MEMORY;
+        status = path ? save_as(r, path) : OL_ERROR_MEMORY;
     }
     return status;
 }

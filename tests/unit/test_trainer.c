@@ -188,6 +188,15 @@ static void a_run_leaves_its_files(void **state) {
     assert_true(file_exists(scratch_path(&s, "run/weights/epoch0.pt")) &&
                 file_exists(scratch_path(&s, "run/weights/epoch2.pt")));
     assert_false(file_exists(scratch_path(&s, "run/weights/epoch1.pt")));
+    char **left = NULL;
+    size_t n_left = 0;
+    assert_int_equal(folder_list(&s.arena, scratch_path(&s, "run/weights"), false, &left, &n_left), OL_OK);
+    assert_int_equal(n_left, 4); /* and nothing half-made */
+    checkpoint kept;             /* later epochs did not change it */
+    assert_int_equal(checkpoint_read(s.ctx, scratch_path(&s, "run/weights/epoch0.pt"), &kept), OL_OK);
+    assert_int_equal(kept.epoch, 0);
+    assert_true(kept.has_optimizer);
+    checkpoint_deinit(&kept);
     static const char *const files[] = {"run/weights/last.pt", "run/weights/best.pt"};
     for (int i = 0; i < 2; i++) { /* stripped: weights and results, nothing to resume */
         checkpoint c;
