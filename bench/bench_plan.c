@@ -87,7 +87,7 @@ static void bind_all(bench *b) {
 }
 
 static void set_up(bench *b, char scale) {
-    const model_spec spec = {.name = (char[]){'y','o','l','o','2','6', scale, '.','y','a','m','l',0}};
+    const model_spec spec = {.name = (char[]){'y', 'o', 'l', 'o', '2', '6', scale, '.', 'y', 'a', 'm', 'l', 0}};
     check(model_create(ctx, &spec, &b->m));
     model_initialize(b->m, 1);
     tensor_list_init(&b->folded, ctx);
@@ -125,7 +125,10 @@ static void set_up(bench *b, char scale) {
 
 int main(int argc, char **argv) {
     if (argc < 6) return 2;
-    const ol_context_options options = {.struct_bytes = sizeof options, .log = print_line, .n_threads = getenv("BENCH_THREADS") != NULL ? atoi(getenv("BENCH_THREADS")) : 0};
+    const ol_context_options options = {.struct_bytes = sizeof options,
+                                        .log = print_line,
+                                        .n_threads =
+                                            getenv("BENCH_THREADS") != NULL ? atoi(getenv("BENCH_THREADS")) : 0};
     if (ol_context_create(&options, &ctx) != OL_OK) return 1;
     bench b = {.train = strcmp(argv[2], "train") == 0, .batch = atoi(argv[3]), .size = atoi(argv[4])};
     set_up(&b, argv[1][0]);
@@ -140,8 +143,9 @@ int main(int argc, char **argv) {
     qsort(ms, (size_t)runs, sizeof *ms, by_value);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("%s batch %d size %d: median %.1f ms, least %.1f ms, %.1f ms a picture; peak memory of the process %ld MiB\n", argv[2],
-           b.batch, b.size, ms[runs / 2], ms[0], ms[runs / 2] / b.batch, usage.ru_maxrss / 1024);
+    printf(
+        "%s batch %d size %d: median %.1f ms, least %.1f ms, %.1f ms a picture; peak memory of the process %ld MiB\n",
+        argv[2], b.batch, b.size, ms[runs / 2], ms[0], ms[runs / 2] / b.batch, usage.ru_maxrss / 1024);
     if (argc > 6) {
         text report;
         text_init(&report, ctx);

@@ -86,6 +86,11 @@ static void attr_defaults(op_attr *a) {
     if (a->groups == 0) a->groups = 1;
 }
 
+/* A single value has no variance: normalised by itself it would be lost. */
+static int64_t values_a_channel(const shape *s) {
+    return s->dim[0] * s->dim[2] * s->dim[3];
+}
+
 static bool inputs_allowed(const graph *g, op_kind kind, const tensor_ref *in, int n_in) {
     if (n_in < infos[kind].min_inputs || n_in > infos[kind].max_inputs) return false;
     for (int i = 0; i < n_in; i++) {
@@ -113,6 +118,7 @@ ol_status graph_op_add(graph *g, op_kind kind, const op_attr *attr, const tensor
     const shape_rule rule = shape_rule_of(kind);
     const char *wrong = rule != NULL ? rule(&q) : "the op has no shape rule";
     if (wrong != NULL) return op_complain(g, kind, &q, wrong);
+    if (kind == OP_BATCH_NORM && values_a_channel(q.in[0]) == 1) op.attr.frozen = true;
     op.name = g->scope != NULL ? arena_strdup(&g->arena, g->scope) : "";
     if (op.name == NULL) return OL_ERROR_MEMORY;
     ol_status status = mem_grow(ctx, (void **)&g->ops, &g->op_capacity, g->n_ops + 1, sizeof *g->ops);

@@ -239,19 +239,36 @@ static void frozen_parameters_end_the_backward(void **state) {
     net_destroy(n);
 }
 
+/* One value a channel (imgsz 32, batch 1): the running statistics serve and stay. */
+static void batch_of_one_value(void **state) {
+    (void)state;
+    net *n = net_create();
+    const tensor_ref x = net_tensor(n, "x", ROLE_INPUT, shape_4d(1, 5, 1, 1), -1.0, 1.0);
+    const tensor_ref y = batch_norm(n, x, ACT_NONE, false);
+    net_derive(n, y);
+    net_plan(n);
+    net_run(n);
+    const tensor_ref mean = graph_find(n->g, "mean"), var = graph_find(n->g, "var");
+    const tensor_ref gamma = graph_find(n->g, "gamma"), beta = graph_find(n->g, "beta");
+    float *found = net_read(n, y), *kept = net_read(n, mean), expected[5];
+    for (int c = 0; c < 5; c++)
+        expected[c] = (n->value[x][c] - n->value[mean][c]) / sqrtf(n->value[var][c] + 1e-3f) * n->value[gamma][c] +
+                      n->value[beta][c];
+    assert_close("normalised", found, expected, 5, 1e-6, 1e-5);
+    assert_close("running mean", kept, n->value[mean], 5, 0.0, 0.0);
+    free(found);
+    free(kept);
+    net_destroy(n);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv_gradients),
-        cmocka_unit_test(batch_norm_gradients),
-        cmocka_unit_test(activation_gradients),
-        cmocka_unit_test(slice_concat_gradients),
-        cmocka_unit_test(grouped_slice_gradients),
-        cmocka_unit_test(resample_gradients),
-        cmocka_unit_test(attention_gradients),
-        cmocka_unit_test(flatten_gradients),
-        cmocka_unit_test(detach_stops),
-        cmocka_unit_test(gradients_accumulate),
-        cmocka_unit_test(frozen_parameters_end_the_backward),
+        cmocka_unit_test(conv_gradients),         cmocka_unit_test(batch_norm_gradients),
+        cmocka_unit_test(batch_of_one_value),     cmocka_unit_test(activation_gradients),
+        cmocka_unit_test(slice_concat_gradients), cmocka_unit_test(grouped_slice_gradients),
+        cmocka_unit_test(resample_gradients),     cmocka_unit_test(attention_gradients),
+        cmocka_unit_test(flatten_gradients),      cmocka_unit_test(detach_stops),
+        cmocka_unit_test(gradients_accumulate),   cmocka_unit_test(frozen_parameters_end_the_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
