@@ -148,6 +148,16 @@ static bool winograd_fits(const cpu_device *dev, const op_record *op) {
     return op->in[1].shape.dim[0] * op->in[1].shape.dim[1] <= MAX_PAIRS;
 }
 
+/* Rows of tiles in a chunk: enough to share the weights, and so that all threads get as many chunks where that is
+ * possible with chunks of at most three times the size. */
+static int64_t chunk_rows(int64_t tile_rows, int64_t tiles, int64_t images, int threads) {
+    const int64_t least = (CHUNK_TILES + tiles - 1) / tiles;
+    for (int64_t rows = least; rows <= 3 * least && rows <= tile_rows; rows++)
+        if (images * ((tile_rows + rows - 1) / rows) % threads == 0 && (tile_rows % rows == 0 || rows == least))
+            return rows;
+    return least < tile_rows ? least : tile_rows;
+}
+
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
@@ -161,7 +171,7 @@ ol_status winograd_compile(cpu_device *dev, const op_record *op, cpu_kernel **ou
     const int64_t width = dev->simd->width, tiles = (to.w + 1) / 2;
     k->inputs = in.c;
     k->filters = to.c;
-    k->rows = (CHUNK_TILES + tiles - 1) / tiles;
+    k->rows = chunk_rows((to.h + 1) / 2, tiles, in.n, dev->threads);
     const size_t weights = (size_t)(POSITIONS * to.blocks * width * in.c) * sizeof(float);
     k->work_at = round_up((size_t)(to.blocks * width) * sizeof(float));
     k->work_floats = (size_t)(POSITIONS * k->rows * tiles * (in.blocks + to.blocks) * width);
