@@ -223,7 +223,7 @@ ol_status ol_export(ol_model *m, const ol_options *options, const char **path) {
     arena_deinit(&m->results);
     arena_init(&m->results, ctx, 0);
     exporting e = {.handle = m, .s = &s};
-    const struct format *f = NULL;
+    const struct format *f = &formats[0];
     const double started = progress_clock();
     status = find_format(ctx, s.format, &f);
     if (status == OL_OK) status = check_arguments(ctx, &s, f);

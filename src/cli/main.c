@@ -10,6 +10,8 @@
 static ol_context *interruptible;
 
 static void on_signal(int number) {
+    /* one atomic store: the header promises that a handler may call it;
+     * NOLINTNEXTLINE(bugprone-signal-handler,cert-sig30-c) */
     if (interruptible != NULL) ol_context_interrupt(interruptible);
     signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
 }
