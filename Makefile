@@ -2,7 +2,9 @@
 BUILD ?= build
 SANITIZE ?=
 CC ?= cc
-CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=$(CC) -DONELOOK_SANITIZE=$(SANITIZE)
+# Other builds (clang, sanitizers) take the device code that the first build has compiled.
+ARCHIVE = $(if $(filter-out build,$(BUILD)),$(if $(wildcard build/kernels.bin),-DONELOOK_KERNEL_ARCHIVE=$(CURDIR)/build/kernels.bin))
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=$(CC) -DONELOOK_SANITIZE=$(SANITIZE) $(ARCHIVE)
 
 .PHONY: all setup demo test bench dist format lint clean tsan-tests
 all: $(BUILD)/build.ninja

@@ -114,7 +114,10 @@ static void set_up(bench *b, char scale) {
         check(graph_backward(b->g, from, seed, 4, NULL, grads));
         free(grads);
     }
-    check(device_open(ctx, "cpu", &b->dev));
+    const char *device_name = getenv("BENCH_DEVICE"), *compute = getenv("BENCH_COMPUTE");
+    if (compute != NULL && strcmp(compute, "f32") != 0)
+        b->g->compute = strcmp(compute, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F16;
+    check(device_open(ctx, device_name != NULL ? device_name : "cpu", &b->dev));
     const double start = now_ms();
     check(plan_create(ctx, b->dev, b->g, &b->p));
     printf("plan made in %.0f ms: %zu ops, %.1f MiB\n", now_ms() - start, b->g->n_ops,

@@ -9,12 +9,12 @@ mkdir -p "$out"
 
 run() { printf '\n$ yolo %s\n' "$*"; "$yolo" "$@"; }
 run shapes dir="$out/shapes"
-run detect train model=yolo26n.yaml data="$out/shapes/data.yaml" epochs=25 batch=8 nbs=8 imgsz=192 optimizer=AdamW lr0=0.002 \
-  mosaic=0.5 device=cpu project="$out" name=train
-run detect val model="$out/train/weights/best.pt" data="$out/shapes/data.yaml" imgsz=192 device=cpu project="$out" name=val
+run detect train model=yolo26n.yaml data="$out/shapes/data.yaml" epochs=50 batch=4 nbs=4 imgsz=256 optimizer=AdamW lr0=0.002 \
+  mosaic=0.5 close_mosaic=15 device=cpu project="$out" name=train
+run detect val model="$out/train/weights/best.pt" data="$out/shapes/data.yaml" imgsz=256 device=cpu project="$out" name=val
 picture="$(find "$out/shapes/images/val" -type f | sort | head -1)"
-run detect predict model="$out/train/weights/best.pt" source="$picture" imgsz=192 device=cpu project="$out" name=predict
-run export model="$out/train/weights/best.pt" format=onnx imgsz=192
+run detect predict model="$out/train/weights/best.pt" source="$picture" imgsz=256 device=cpu project="$out" name=predict
+run export model="$out/train/weights/best.pt" format=onnx imgsz=256
 
 # column 8 of results.csv is metrics/mAP50(B); the best epoch's weights are best.pt
 best="$(awk -F, 'NR > 1 && $9 > best { best = $9; map50 = $8 } END { print map50 }' "$out/train/results.csv")"

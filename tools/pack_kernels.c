@@ -97,7 +97,13 @@ int main(int argc, char **argv) {
         fwrite(&f, sizeof f, 1, out);
         at += pools[i].packed_length;
     }
-    for (size_t i = 0; i < n_pools; i++) fwrite(pools[i].packed, 1, pools[i].packed_length, out);
+    for (size_t i = 0; i < n_pools; i++) {
+        fwrite(pools[i].packed, 1, pools[i].packed_length, out);
+        free(pools[i].packed);
+        free(pools[i].bytes);
+    }
+    free(pools);
+    free(entries);
     if (fclose(out) != 0) die("cannot write", argv[1]);
     printf("device code: %zu objects in %zu frames, %.2f MB\n", n, n_pools, (double)at / 1e6);
     return 0;
