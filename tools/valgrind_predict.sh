@@ -9,5 +9,5 @@ picture="$(find "$work/shapes/images/val" -type f | head -1)"
 model=runs/demo/train/weights/best.pt
 [ -f "$model" ] || model=yolo26n.yaml
 # oneDNN's generated kernels and OpenMP's pools stay reachable at exit; definite leaks and invalid accesses are ours
-OMP_NUM_THREADS=1 valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite \
+OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite \
   build/yolo predict model="$model" source="$picture" imgsz=64 device=cpu project="$work" name=predict
