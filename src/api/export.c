@@ -1,5 +1,6 @@
 /* Export: the model in another program's format, beside the file it came from. */
 #include "api/model.h"
+#include "api/precision.h"
 #include "base/file.h"
 #include "base/progress.h"
 #include "formats/onnx_export.h"
@@ -17,13 +18,6 @@ typedef struct exporting {
     int height, width, batch;
     const char *path; /* to be written */
 } exporting;
-
-static bool is_half(const settings *s) {
-    const value *q = s->quantize;
-    if (q->kind == VALUE_INT) return q->as.integer == 16;
-    return q->kind == VALUE_STRING &&
-           (strcasecmp(q->as.string, "fp16") == 0 || strcasecmp(q->as.string, "w16a16") == 0);
-}
 
 static bool is_full(const settings *s) {
     const value *q = s->quantize;
@@ -57,7 +51,7 @@ static ol_status write_onnx(exporting *e) {
                                    .batch = e->batch,
                                    .opset = s->opset == SETTING_UNSET ? 0 : s->opset,
                                    .dynamic = s->dynamic,
-                                   .half = is_half(s),
+                                   .half = precision_is_half(s),
                                    .nms = s->nms,
                                    .max_det = s->max_det,
                                    .conf = s->conf,
@@ -94,7 +88,7 @@ static ol_status write_weights(exporting *e, weights_writer write) {
     c.epoch = -1;
     ol_status status = kept_arguments(&c.arena, m->stored.train_args, &c.train_args);
     if (status == OL_OK) status = tensor_list_copy(&c.weights, &m->model->state);
-    const bool half = is_half(e->s) || e->s->quantize->kind == VALUE_NULL;
+    const bool half = precision_is_half(e->s) || e->s->quantize->kind == VALUE_NULL;
     if (status == OL_OK) status = write(m->ctx, e->path, &c, m->model, half);
     checkpoint_deinit(&c);
     return status;
@@ -162,7 +156,7 @@ static ol_status check_arguments(ol_context *ctx, const settings *s, const struc
             return ctx_fail(ctx, OL_ERROR_ARGUMENT, "argument '%s' is not supported for format='%s'; leave it out",
                             setting_infos[rows[i].id].name, f->name);
     }
-    if (!is_full(s) && !is_half(s))
+    if (!is_full(s) && !precision_is_half(s))
         return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "argument 'quantize' takes 16 or 32 for format='%s' in this version",
                         f->name);
     if (s->batch < 1.0 || s->batch > 65536.0)

@@ -1,6 +1,7 @@
 /* What the modes share: settings of a call, the device, the runner. */
 #include "api/device_choice.h"
 #include "api/model.h"
+#include "api/precision.h"
 #include "api/system.h"
 #include "model/summary.h"
 
@@ -139,11 +140,13 @@ ol_status model_runner(ol_model *m, const settings *s, runner **out) {
         status = model_log_summary(m->model, true, branch);
         if (status != OL_OK) return status;
     }
-    if (m->runner != NULL && m->runner_branch != branch) model_forget_runner(m);
+    const dtype compute = precision_of_inference(m->device, s);
+    if (m->runner != NULL && (m->runner_branch != branch || m->runner_compute != compute)) model_forget_runner(m);
     if (m->runner == NULL) {
-        const runner_options options = {.decode = branch};
+        const runner_options options = {.decode = branch, .compute = compute};
         status = runner_create(m->ctx, m->device, m->model, &options, &m->runner);
         m->runner_branch = branch;
+        m->runner_compute = compute;
     }
     if (status == OL_OK) *out = m->runner;
     return status;

@@ -16,8 +16,9 @@ struct ol_model {
     bool has_checkpoint;
     char device_name[16];
     device *device; /* opened by the first call that computes */
-    runner *runner; /* of the last predict or val, with its plans; NULL when weights or branch changed */
+    runner *runner; /* of the last predict or val, with its plans; NULL when weights, branch or precision changed */
     model_branch runner_branch;
+    dtype runner_compute;
     bool announced; /* the device line and the summary were logged */
     arena results;  /* of the last call */
 };

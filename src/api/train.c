@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "api/device_choice.h"
+#include "api/precision.h"
 #include "api/preferences.h"
 #include "api/run_folder.h"
 #include "api/val.h"
@@ -28,6 +29,7 @@ typedef struct training {
     model *model;   /* what is trained */
     runner *runner; /* validates it */
     int batch, imgsz, stride;
+    dtype compute; /* of activations in the run and its validation */
     int nc;
     const char *const *names;
     train_outcome outcome;
@@ -273,7 +275,9 @@ static ol_status validate(training *t, const float *gains, val_report *report) {
 static ol_status make_runner(training *t, const model *m, bool loss) {
     if (t->runner != NULL) runner_destroy(t->runner);
     t->runner = NULL;
-    const runner_options options = {.decode = t->s.nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY, .loss = loss};
+    const runner_options options = {.decode = t->s.nms == SETTING_FALSE ? MODEL_ONE2ONE : MODEL_ONE2MANY,
+                                    .compute = loss ? t->compute : DTYPE_F32,
+                                    .loss = loss};
     return runner_create(t->ctx, t->handle->device, m, &options, &t->runner);
 }
 
@@ -309,6 +313,7 @@ static ol_status run(training *t) {
                                .n_images = t->train_set->n,
                                .class_counts = counts,
                                .batch = t->batch,
+                               .compute = t->compute,
                                .resume = t->resumes ? &m->stored : NULL,
                                .validate = validate_weights,
                                .user = t};
@@ -366,6 +371,8 @@ static ol_status prepare(training *t, const ol_options *options) {
     if (status == OL_OK && t->s.verbose) status = model_log_layers(t->model);
     if (status == OL_OK) status = model_log_summary(t->model, false, MODEL_BOTH);
     if (status == OL_OK) status = make_loaders(t);
+    if (status == OL_OK)
+        status = precision_of_training(t->ctx, t->handle->device, t->model, &t->s, t->batch, t->imgsz, &t->compute);
     if (status == OL_OK && t->resumes)
         ctx_log(t->ctx, OL_LOG_INFO, "Resuming training %s from epoch %lld to %d total epochs", t->handle->path,
                 (long long)t->handle->stored.epoch + 2, t->s.epochs);

@@ -154,6 +154,7 @@ ol_status model_build(const model *m, graph *g, const model_graph_options *optio
     tensor_ref *outputs = NULL;
     ol_status status = check_options(m, options);
     if (status != OL_OK) return status;
+    g->compute = options->compute;
     levels_fill(&u);
     outputs = mem_alloc(m->ctx, (size_t)m->desc.n_layers, sizeof *outputs);
     if (outputs == NULL) return OL_ERROR_MEMORY;

@@ -11,6 +11,7 @@ typedef enum model_branch { MODEL_ONE2MANY = 1, MODEL_ONE2ONE = 2, MODEL_BOTH = 
 typedef struct model_graph_options {
     model_mode mode;
     int batch, height, width;   /* height and width multiples of the largest stride */
+    dtype compute;              /* of activations, on devices that have more than one: F32 (0), F16, BF16 */
     bool image_u8;              /* image is u8 0..255 (N,C,H,W), divided by 255 in the graph; else f32 0..1 */
     model_branch branches;      /* TRAIN: the branches that exist among these */
     bool decode;                /* add detect_decode outputs of the chosen branches */

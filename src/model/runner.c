@@ -181,6 +181,7 @@ static ol_status plan_for(runner *r, int n, int h, int w, int max_targets, cache
         .batch = n,
         .height = h,
         .width = w,
+        .compute = r->options.compute,
         .image_u8 = true,
         .branches = r->branch == 0 ? MODEL_ONE2MANY : MODEL_ONE2ONE,
         .decode = true,

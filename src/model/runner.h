@@ -11,6 +11,7 @@ typedef struct runner runner;
 typedef struct runner_options {
     model_branch decode; /* the branch whose decoded output is wanted: ONE2MANY (default when 0) or ONE2ONE; the
                             remaining one when a fused file has no other, with a warning */
+    dtype compute;       /* of activations, as model_graph_options has it */
     bool raw;            /* also read the raw maps of the decoded branch */
     bool loss;           /* also run the loss of the reported branch (one-to-one where it exists) */
     int max_plans;       /* plans kept; 0: 8. The least recently used goes first */

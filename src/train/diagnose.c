@@ -30,12 +30,33 @@ static const char *bad_parameter(const train_run_state *r) {
     return name;
 }
 
+/* Name of the parameter whose gradient is the first on the way back that is not finite, NULL when there is none: layers
+ * stand in the state dict as the forward pass takes them. */
+static const char *bad_gradient(const train_run_state *r) {
+    const param_store *s = r->store;
+    const param_entry *first = NULL;
+    float *grads = mem_alloc(r->ctx, s->n_trained_floats, sizeof *grads);
+    if (grads && device_buffer_read(s->grads, 0, grads, s->n_trained_floats * sizeof *grads) == OL_OK)
+        for (int i = 0; i < s->n_params; i++) {
+            const param_entry *e = &s->params[i];
+            if (all_finite(grads + e->offset, e->count)) continue;
+            if (!first || e->state_index > first->state_index) first = e;
+        }
+    mem_free(r->ctx, grads);
+    return first ? first->name : NULL;
+}
+
 /* Runs ops [begin, begin + DIAGNOSE_STRETCH) with readable outputs and copies the name of the first whose output is not
  * finite. */
 static ol_status stretch_check(train_run_state *r, const batch *b, size_t begin, bool *more, char *name,
                                size_t name_bytes) {
-    const model_graph_options options = {
-        .mode = MODEL_TRAIN, .batch = b->n, .height = b->h, .width = b->w, .image_u8 = true, .branches = MODEL_BOTH};
+    const model_graph_options options = {.mode = MODEL_TRAIN,
+                                         .batch = b->n,
+                                         .height = b->h,
+                                         .width = b->w,
+                                         .compute = r->setup->compute,
+                                         .image_u8 = true,
+                                         .branches = MODEL_BOTH};
     graph *g = NULL;
     plan *p = NULL;
     float *host = NULL;
@@ -88,7 +109,7 @@ ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_I
     char terms[400], layer[200] = "", where[300];
     const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
     terms_print(items, terms, sizeof terms);
-    const char *parameter = bad_parameter(r);
+    const char *parameter = bad_parameter(r), *gradient = NULL;
     bool more = true;
     for (size_t begin = 0; !parameter && more && layer[0] == '\0'; begin += DIAGNOSE_STRETCH)
         if (stretch_check(r, b, begin, &more, layer, sizeof layer) != OL_OK) {
@@ -99,11 +120,20 @@ ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_I
         snprintf(where, sizeof where, "the weights are already not finite, first '%s'", parameter);
     else if (layer[0] != '\0')
         snprintf(where, sizeof where, "the first layer whose output is not finite is '%s'", layer);
+    else if ((gradient = bad_gradient(r)) != NULL)
+        snprintf(where, sizeof where,
+                 "all layers' outputs are finite; the first gradient on the way back that is not is that of '%s'",
+                 gradient);
     else
         snprintf(where, sizeof where, "all layers' outputs are finite, so it arose in the loss or the backward pass");
+    char skipped[160] = "";
+    if (r->scaler.on && r->scaler.n_skipped > 0)
+        snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped, loss scale now %g)", r->scaler.n_skipped,
+                 r->scaler.scale);
+    const char *precision = r->setup->compute != DTYPE_F32 ? "amp=False, amp=bf16, " : "";
     return ctx_fail(r->ctx, OL_ERROR_NUMERIC,
-                    "training stopped at epoch %d, batch %d (step %lld): %s; %s. last.pt is the last good state: "
-                    "resume from it with a smaller lr0 or a "
+                    "training stopped at epoch %d, batch %d (step %lld): %s%s; %s. last.pt is the last good state: "
+                    "resume from it with %sa smaller lr0 or a "
                     "longer warm-up, or check the labels",
-                    r->epoch + 1, r->batch + 1, (long long)iteration, terms, where);
+                    r->epoch + 1, r->batch + 1, (long long)iteration, terms, skipped, where, precision);
 }

@@ -113,20 +113,25 @@ static ol_status group_step(optimizer *o, int g) {
                       states[0], states[1], group->trained_end - group->begin);
 }
 
-ol_status optimizer_advance(optimizer *o, double *norm) {
+ol_status optimizer_skip(optimizer *o) {
+    const param_store *s = o->store;
+    return flat_clear(s->dev, flat_at(s->grads, 0), s->n_trained_floats);
+}
+
+ol_status optimizer_advance(optimizer *o, double scale, double *norm) {
     param_store *s = o->store;
     double sum = 0.0;
     ol_status status = flat_sum_squares(s->dev, flat_at(s->grads, 0), s->n_trained_floats, &sum);
     if (status != OL_OK) return status;
-    *norm = sqrt(sum);
+    *norm = sqrt(sum) / scale;
     if (!isfinite(*norm)) return OL_ERROR_NUMERIC;
-    const float coefficient = optim_clip_coefficient(*norm, CLIP_NORM);
-    if (coefficient < 1.0f) status = flat_scale(s->dev, flat_at(s->grads, 0), s->n_trained_floats, coefficient);
+    const float factor = (float)((double)optim_clip_coefficient(*norm, CLIP_NORM) / scale);
+    if (factor < 1.0f || factor > 1.0f) status = flat_scale(s->dev, flat_at(s->grads, 0), s->n_trained_floats, factor);
     o->step++;
     if (o->kind == OPTIMIZER_NADAM) o->mu_product *= optim_nadam_mu(o->beta1, o->step);
     if (status == OL_OK && o->muon) status = muon_step(o);
     for (int g = 0; g < s->n_groups && status == OL_OK; g++) status = group_step(o, g);
-    if (status == OL_OK) status = flat_clear(s->dev, flat_at(s->grads, 0), s->n_trained_floats);
+    if (status == OL_OK) status = optimizer_skip(o);
     o->ema_updates++;
     if (status == OL_OK)
         status =

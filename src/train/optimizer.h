@@ -23,8 +23,11 @@ ol_status optimizer_create(param_store *store, optimizer_kind kind, double lr0, 
                            optimizer **out);
 void optimizer_destroy(optimizer *o);
 
-/* Clips the gradients' total norm to 10, moves the parameters, clears the gradients, updates the averages. *norm is the
- * norm before clipping; when it is not finite nothing is changed and OL_ERROR_NUMERIC is returned without a message. */
-ol_status optimizer_advance(optimizer *o, double *norm);
+/* Divides the gradients by `scale` (what the losses were multiplied by), clips their total norm to 10, moves the
+ * parameters, clears the gradients, updates the averages. *norm is the norm before clipping; when it is not finite
+ * nothing is changed and OL_ERROR_NUMERIC is returned without a message. */
+ol_status optimizer_advance(optimizer *o, double scale, double *norm);
+/* Clears the gradients without a step: nothing else moves. */
+ol_status optimizer_skip(optimizer *o);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 
+#include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/results.h"
 #include "train/schedule.h"
@@ -19,6 +20,7 @@ typedef struct train_run_state {
     param_store *store;
     optimizer *opt;
     step_plans *plans;
+    loss_scaler scaler;
     schedule schedule;
     float *gains[2];     /* of detect_loss, by branch */
     tensor_list average; /* state dict for validation and files */
@@ -51,7 +53,7 @@ double run_clock(void); /* seconds, monotonic */
 
 /* --- step.c: one batch --- */
 ol_status run_batch(train_run_state *r, const batch *b);
-/* --- diagnose.c: names the layer whose output is not finite and fails with OL_ERROR_NUMERIC --- */
+/* --- diagnose.c: names the layer whose output or gradient is not finite and fails with OL_ERROR_NUMERIC --- */
 ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][3]);
 /* --- saved.c: checkpoints --- */
 ol_status run_save(train_run_state *r, const char *path);

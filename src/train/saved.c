@@ -1,5 +1,6 @@
 /* Checkpoints of a run: what last.pt holds so that the reference package can resume it, what is added so that we resume
  * it to the last bit, and the way back. Model document, sections 6.5 and 6.6. */
+#include "device/flat.h"
 #include "train/run.h"
 
 #include <math.h>
@@ -205,6 +206,19 @@ static ol_status extra_fill(train_run_state *r, arena *a, const value **out) {
     return status;
 }
 
+/* In the words of torch's GradScaler. */
+static ol_status scaler_fill(const train_run_state *r, arena *a, const value **out) {
+    if (!r->scaler.on) return OL_OK;
+    value *map = value_map(a);
+    ol_status status = map ? value_set(a, map, "scale", value_float(a, r->scaler.scale)) : OL_ERROR_MEMORY;
+    if (status == OL_OK) status = value_set(a, map, "growth_factor", value_float(a, LOSS_SCALE_GROWTH));
+    if (status == OL_OK) status = value_set(a, map, "backoff_factor", value_float(a, LOSS_SCALE_BACKOFF));
+    if (status == OL_OK) status = value_set(a, map, "growth_interval", value_int(a, LOSS_SCALE_INTERVAL));
+    if (status == OL_OK) status = value_set(a, map, "_growth_tracker", value_int(a, r->scaler.n_good));
+    if (status == OL_OK) *out = map;
+    return status;
+}
+
 static ol_status metrics_fill(const train_run_state *r, arena *a, const value **metrics, const value **stopper) {
     static const char *const names[] = {
         "metrics/precision(B)", "metrics/recall(B)", "metrics/mAP50(B)", "metrics/mAP50-95(B)",
@@ -238,6 +252,7 @@ ol_status run_save(train_run_state *r, const char *path) {
     if (status == OL_OK) status = results_to_value(&c.arena, &r->results, &c.train_results);
     if (status == OL_OK) status = metrics_fill(r, &c.arena, &c.train_metrics, &c.stopper);
     if (status == OL_OK) status = optimizer_fill(r, &c);
+    if (status == OL_OK) status = scaler_fill(r, &c.arena, &c.scaler);
     if (status == OL_OK) status = live_fill(r, &c.live);
     if (status == OL_OK) status = extra_fill(r, &c.arena, &c.extra);
     if (status == OL_OK) status = checkpoint_write(r->ctx, path, &c, r->setup->model, false);
@@ -344,6 +359,24 @@ static void extra_restore(train_run_state *r, const value *extra) {
     }
 }
 
+/* The file's loss scale goes on where losses are still scaled; gradients that wait carry the scale that they were made
+ * with. */
+static ol_status scaler_restore(train_run_state *r, const value *scaler) {
+    const param_store *s = r->store;
+    double stored = 1.0;
+    int64_t n_good = 0;
+    number_take(scaler, "scale", &stored);
+    if (!isfinite(stored) || stored <= 0.0) stored = 1.0;
+    const value *tracker = value_get(scaler, "_growth_tracker");
+    if (r->scaler.on && value_get(scaler, "scale")) {
+        r->scaler.scale = stored;
+        if (tracker && value_as_int(tracker, &n_good) && n_good > 0) r->scaler.n_good = n_good;
+    }
+    const double factor = r->scaler.scale / stored;
+    if (r->stepped || !(factor < 1.0 || factor > 1.0)) return OL_OK;
+    return flat_scale(s->dev, flat_at(s->grads, 0), s->n_trained_floats, (float)factor);
+}
+
 /* What a file of the reference says about the run so far. */
 static void reference_restore(train_run_state *r, const checkpoint *c) {
     r->epoch = (int)c->epoch;
@@ -363,6 +396,7 @@ ol_status run_restore(train_run_state *r, const checkpoint *c) {
     if (status == OL_OK) status = groups_restore(r, &c->optimizer);
     if (status == OL_OK) status = states_restore(r, &c->optimizer.state);
     if (status == OL_OK && own) status = grads_restore(r, &c->live);
+    if (status == OL_OK) status = scaler_restore(r, c->scaler);
     if (status != OL_OK) return status;
     r->opt->ema_updates = c->updates > 0 ? c->updates : 0;
     r->best_fitness = r->stopper_fitness = c->best_fitness;

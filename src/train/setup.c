@@ -127,9 +127,10 @@ static ol_status state_create(train_run_state *r) {
     if ((status = param_store_create(r->ctx, u->device, u->model, r->kind, &r->store)) != OL_OK) return status;
     if ((status = optimizer_create(r->store, r->kind, lr0, momentum, decay, &r->opt)) != OL_OK) return status;
     optimizer_tell(r, lr0, momentum, decay);
-    if ((status = step_plans_create(r->ctx, u->device, u->model, r->store, loader_max_targets(u->loader), &r->plans)) !=
-        OL_OK)
+    if ((status = step_plans_create(r->ctx, u->device, u->model, r->store, loader_max_targets(u->loader), u->compute,
+                                    &r->plans)) != OL_OK)
         return status;
+    loss_scaler_init(&r->scaler, u->compute == DTYPE_F16);
     results_init(&r->results, r->ctx, r->store->n_groups);
     if ((status = tensor_list_copy(&r->average, &u->model->state)) != OL_OK) return status;
     if ((status = gains_create(r)) != OL_OK) return status;

@@ -17,7 +17,8 @@ static ol_status batch_write(train_run_state *r, const step_plan *s, const batch
     for (int branch = 0; branch < 2 && status == OL_OK; branch++) {
         if (s->refs.gains[branch] == TENSOR_NONE) continue;
         r->gains[branch][LOSS_GAIN_BRANCH] = (float)weight[branch];
-        r->gains[branch][LOSS_GAIN_IMAGES] = (float)b->n;
+        /* only gradients depend on this factor: the loss scale enters here, so the items are free of it */
+        r->gains[branch][LOSS_GAIN_IMAGES] = (float)(b->n * r->scaler.scale);
         status = plan_write(s->plan, s->refs.gains[branch], r->gains[branch], (LOSS_GAIN_CLASSES + nc) * sizeof(float));
     }
     return status;
@@ -43,10 +44,16 @@ static void rates_set(train_run_state *r, int64_t iteration) {
     }
 }
 
+/* `scale` is the loss scale of the step; a norm that is not finite tells of a skipped step. */
 static void step_tell(train_run_state *r, int64_t iteration, float items[2][LOSS_ITEM_COUNT], int n, int reported,
-                      double norm) {
+                      double norm, double scale) {
     if (!r->setup->on_step) return;
-    train_step step = {.epoch = r->epoch, .iteration = iteration, .grad_norm = norm, .n_groups = r->store->n_groups};
+    train_step step = {.epoch = r->epoch,
+                       .iteration = iteration,
+                       .grad_norm = norm,
+                       .n_groups = r->store->n_groups,
+                       .loss_scale = scale,
+                       .skipped = !isfinite(norm)};
     for (int k = 0; k < LOSS_ITEM_COUNT; k++) {
         step.items[k] = (double)items[reported][k];
         for (int branch = 0; branch < 2; branch++)
@@ -76,13 +83,19 @@ ol_status run_batch(train_run_state *r, const batch *b) {
     const int reported = s->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
     r->stepped = false;
     if (iteration - r->last_step >= schedule_accumulate(&r->schedule, iteration)) {
+        const double scale = r->scaler.scale;
         double norm;
-        status = optimizer_advance(r->opt, &norm);
-        if (status == OL_ERROR_NUMERIC) return run_diagnose(r, b, items);
+        status = optimizer_advance(r->opt, scale, &norm);
+        if (status == OL_OK) {
+            loss_scaler_grow(&r->scaler);
+        } else if (status == OL_ERROR_NUMERIC) {
+            if (!loss_scaler_back_off(&r->scaler)) return run_diagnose(r, b, items);
+            status = optimizer_skip(r->opt);
+        }
         if (status != OL_OK) return status;
         r->last_step = iteration;
         r->stepped = true;
-        step_tell(r, iteration, items, b->n, reported, norm);
+        step_tell(r, iteration, items, b->n, reported, norm, scale);
     }
     for (int k = 0; k < LOSS_ITEM_COUNT; k++) r->loss_sums[k] += (double)items[reported][k];
     r->n_objects = b->n_objects;

@@ -8,6 +8,7 @@ struct step_plans {
     const model *model;
     const param_store *store;
     int max_targets;
+    dtype compute;
     int64_t clock;
     step_plan slots[STEP_PLANS_MAX];
 };
@@ -19,7 +20,7 @@ static void slot_clear(step_plan *s) {
 }
 
 ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const param_store *store, int max_targets,
-                            step_plans **out) {
+                            dtype compute, step_plans **out) {
     step_plans *p = mem_alloc0(ctx, 1, sizeof *p);
     if (!p) return OL_ERROR_MEMORY;
     p->ctx = ctx;
@@ -27,6 +28,7 @@ ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const 
     p->model = m;
     p->store = store;
     p->max_targets = max_targets > 0 ? max_targets : 1;
+    p->compute = compute;
     *out = p;
     return OL_OK;
 }
@@ -76,6 +78,7 @@ static ol_status slot_build(const step_plans *p, step_plan *s, int n, int h, int
                                          .batch = n,
                                          .height = h,
                                          .width = w,
+                                         .compute = p->compute,
                                          .image_u8 = true,
                                          .branches = MODEL_BOTH,
                                          .loss = true,

@@ -16,9 +16,10 @@ typedef struct step_plan {
 
 typedef struct step_plans step_plans;
 
-/* `max_targets`: rows a picture in the targets input. Everything is borrowed and must outlive it. */
+/* `max_targets`: rows a picture in the targets input; `compute`: as model_graph_options has it. Everything is borrowed
+ * and must outlive it. */
 ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const param_store *store, int max_targets,
-                            step_plans **out);
+                            dtype compute, step_plans **out);
 void step_plans_destroy(step_plans *p);
 /* Forward, loss and backward for n pictures of h x w; valid until the next call. */
 ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out);

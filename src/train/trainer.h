@@ -38,6 +38,8 @@ typedef struct train_step {
     double grad_norm;      /* before clipping */
     double lr[8], momentum[8];
     int n_groups;
+    bool skipped;      /* the gradients were not finite: nothing moved */
+    double loss_scale; /* that the step ran with; 1 without loss scaling */
 } train_step;
 
 typedef struct train_setup {
@@ -49,6 +51,7 @@ typedef struct train_setup {
     int64_t n_images;            /* in the training set */
     const int64_t *class_counts; /* (nc) objects a class, for cls_pw; NULL: not known */
     int batch;                   /* pictures a batch as asked for, before capping by the set */
+    dtype compute;               /* of activations: F32 (0), F16 with loss scaling, BF16 */
     const checkpoint *resume;    /* NULL: a new run */
     train_validate_fn validate;  /* NULL: never */
     void (*on_epoch)(void *user, const train_epoch *epoch); /* NULL or after each epoch */

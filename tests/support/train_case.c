@@ -63,6 +63,7 @@ train_case train_case_open(const train_case_options *o) {
     check(&c, device_open(c.ctx, test_device_name(), &c.dev), "device");
     dataset_class_counts(c.set, c.class_counts);
     c.setup.resume = o->resume;
+    c.setup.compute = o->compute;
     return c;
 }
 

@@ -28,6 +28,7 @@ typedef struct train_case_options {
     const value *map;         /* settings as a map, before `settings`; may be NULL */
     const checkpoint *resume; /* may be NULL: then settings come from here too */
     const char *resume_path;
+    dtype compute; /* of train_setup */
     int n_threads; /* 0: one */
     ol_log_fn log;
     void *log_user;

@@ -1,7 +1,8 @@
 /* A training run of the reference, step by step: `trajectory CASE` repeats the run that
  * tests/golden/trajectory/CASE.json records (pictures and weights of the shared folder), `trajectory shapes-CASE` the
  * one of tests/golden/trajectory_shapes (a set that is drawn here, weights from a seed). Compares loss items, gradient
- * norms, rates, validation and the averaged weights. */
+ * norms, rates, validation and the averaged weights. With ONELOOK_TEST_COMPUTE=f16 or bf16 on a device that has it:
+ * loss items within 2 %, mAP within 0.01; gradient norms and averages are printed only. */
 #include "golden.h"
 #include "scratch.h"
 #include "train_case.h"
@@ -32,6 +33,7 @@ typedef struct replay {
     runner *runner;
     size_t n_steps, n_epochs;
     int n_failed;
+    bool half;  /* maps in f16 or bf16 */
     bool adamw; /* its validation depends on rounding: specification, section 10, point 14 */
 } replay;
 
@@ -69,8 +71,8 @@ static void on_step(void *user, const train_step *step) {
         compare(r, "momentum of step", r->n_steps, step->momentum[g], list_number(recorded, "momentum", (size_t)g),
                 1e-6);
     }
-    printf("step %zu: items within %.1e, gradient norm within %.1e\n", r->n_steps + 1, worst,
-           fabs(step->grad_norm - norm) / norm);
+    printf("step %zu: items within %.1e, gradient norm within %.1e%s\n", r->n_steps + 1, worst,
+           fabs(step->grad_norm - norm) / norm, step->skipped ? ", skipped" : "");
     r->n_steps++;
 }
 
@@ -85,7 +87,7 @@ static ol_status validate(void *user, const tensor_list *weights, const float *g
                            .in_training = true,
                            .loss_gains = gains,
                            .quiet = true};
-    const runner_options options = {.decode = MODEL_ONE2MANY, .loss = true};
+    const runner_options options = {.decode = MODEL_ONE2MANY, .compute = test_compute(), .loss = true};
     if (!r->runner) status = runner_create(ctx, r->c.dev, r->c.model, &options, &r->runner);
     if (status == OL_OK) status = runner_set_weights(r->runner, weights);
     if (status == OL_OK) status = val_run(ctx, r->runner, r->val_loader, r->val_set, &o, &report);
@@ -111,7 +113,10 @@ static void on_epoch(void *user, const train_epoch *epoch) {
     } rows[] = {
         {"metrics/precision(B)", m->precision, r->adamw ? 2.0 : r->limit.metrics},
         {"metrics/recall(B)", m->recall, r->adamw ? 2.0 : r->limit.metrics},
-        {"metrics/mAP50(B)", m->map50, r->adamw ? 2.0 : r->limit.metrics},
+        {"metrics/mAP50(B)", m->map50,
+         r->half    ? r->limit.map
+         : r->adamw ? 2.0
+                    : r->limit.metrics},
         {"metrics/mAP50-95(B)", m->map50_95, r->limit.map},
         {"val/box_loss", m->losses[0], r->limit.losses},
         {"val/cls_loss", m->losses[1], r->limit.losses},
@@ -197,7 +202,8 @@ static void start_values_set(model *m, const value *start) {
 
 static void run(const value *record, const char *data, const char *weights, const value *start) {
     replay r = {.record = record};
-    const train_case_options o = {.data = data, .map = value_get(record, "args"), .n_threads = 0};
+    const train_case_options o = {
+        .data = data, .map = value_get(record, "args"), .compute = test_compute(), .n_threads = 0};
     r.c = train_case_open(&o);
     const bool musgd = strcmp(r.c.s.optimizer, "MuSGD") == 0;
     r.adamw = strcmp(r.c.s.optimizer, "AdamW") == 0;
@@ -211,6 +217,9 @@ static void run(const value *record, const char *data, const char *weights, cons
                                      : musgd ? 0.02
                                              : 0.005,
                            .map = r.adamw ? 0.05 : 0.005};
+    r.half = test_compute() != DTYPE_F32;
+    if (r.half)
+        r.limit = (tolerances){.items = 2e-2, .norm = INFINITY, .metrics = 2.0, .losses = INFINITY, .map = 1e-2};
     train_case_model(&r.c, start_model(&r.c, weights));
     start_values_set(r.c.model, start);
     val_open(&r);
@@ -222,7 +231,7 @@ static void run(const value *record, const char *data, const char *weights, cons
     if (train_run(&r.c.setup, &out) != OL_OK) fail_msg("%s", ol_context_message(r.c.ctx));
     assert_int_equal(r.n_steps, value_get(record, "steps")->as.list.count);
     assert_int_equal(r.n_epochs, value_get(record, "epochs")->as.list.count);
-    if (!r.adamw) compare_weights(&r);
+    if (!r.adamw && !r.half) compare_weights(&r);
     runner_destroy(r.runner);
     loader_destroy(r.val_loader);
     dataset_destroy(r.val_set);

@@ -1,0 +1,29 @@
+/* Dynamic loss scaling for training in f16: losses are multiplied by a power of two so that small gradients do not
+ * vanish, and the power follows what the gradients bear (model document, section 5.8). Numbers only: who multiplies,
+ * divides and skips is the step. No state but the struct. */
+#ifndef TRAIN_LOSS_SCALER_H
+#define TRAIN_LOSS_SCALER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOSS_SCALE_START     65536.0
+#define LOSS_SCALE_GROWTH    2.0
+#define LOSS_SCALE_BACKOFF   0.5
+#define LOSS_SCALE_INTERVAL  2000 /* good steps in a row before it grows */
+#define LOSS_SCALE_MAX_SKIPS 20   /* skipped steps in a row that are too many */
+
+typedef struct loss_scaler {
+    bool on;
+    double scale;   /* 1 when off */
+    int64_t n_good; /* steps since the scale last changed */
+    int n_skipped;  /* steps in a row that were skipped */
+} loss_scaler;
+
+void loss_scaler_init(loss_scaler *s, bool on);
+/* After a step whose gradients were finite. */
+void loss_scaler_grow(loss_scaler *s);
+/* After a step whose gradients were not. False: off, or skipped too often in a row for the scale to be the cause. */
+bool loss_scaler_back_off(loss_scaler *s);
+
+#endif

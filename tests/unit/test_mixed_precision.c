@@ -1,0 +1,299 @@
+/* Mixed precision where no half-precision device is needed: the loss scale's numbers, a training run with scaled losses
+ * against one without, steps that overflow, and the comparison of two predictions. */
+#include "golden.h"
+#include "scratch.h"
+#include "tiny_model.h"
+#include "tiny_set.h"
+#include "train_case.h"
+
+#include "model/half_check.h"
+#include "train/loss_scaler.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MAX_STEPS 64
+
+static void the_scale_follows_the_gradients(void **state) {
+    (void)state;
+    loss_scaler s;
+    loss_scaler_init(&s, true);
+    assert_true(s.scale == 65536.0);
+    for (int i = 0; i < 1999; i++) loss_scaler_grow(&s);
+    assert_true(s.scale == 65536.0);
+    loss_scaler_grow(&s);
+    assert_true(s.scale == 131072.0 && s.n_good == 0);
+    for (int i = 0; i < 1500; i++) loss_scaler_grow(&s);
+    assert_true(loss_scaler_back_off(&s));
+    assert_true(s.scale == 65536.0);
+    for (int i = 0; i < 1999; i++) loss_scaler_grow(&s); /* counts anew */
+    assert_true(s.scale == 65536.0);
+    for (int i = 0; i < 19; i++) assert_true(loss_scaler_back_off(&s));
+    loss_scaler_grow(&s); /* one good step between them */
+    for (int i = 0; i < 19; i++) assert_true(loss_scaler_back_off(&s));
+    assert_false(loss_scaler_back_off(&s));
+}
+
+static void without_scaling_the_first_overflow_is_one_too_many(void **state) {
+    (void)state;
+    loss_scaler s;
+    loss_scaler_init(&s, false);
+    for (int i = 0; i < 5000; i++) loss_scaler_grow(&s);
+    assert_true(s.scale == 1.0);
+    assert_false(loss_scaler_back_off(&s));
+}
+
+/* What a run showed. */
+typedef struct witness {
+    ol_context *ctx;
+    train_step steps[MAX_STEPS];
+    int n_steps, n_epochs, interrupt_after_epochs;
+} witness;
+
+static void on_step(void *user, const train_step *step) {
+    witness *w = user;
+    assert_true(w->n_steps < MAX_STEPS);
+    w->steps[w->n_steps++] = *step;
+}
+
+static void on_epoch(void *user, const train_epoch *epoch) {
+    witness *w = user;
+    (void)epoch;
+    if (++w->n_epochs == w->interrupt_after_epochs) ol_context_interrupt(w->ctx);
+}
+
+/* The values of the model after the run are those of the average. */
+static ol_status run(const train_case_options *o, witness *w, char message[2048], float *first_weight) {
+    train_case c = train_case_open(o);
+    train_outcome outcome;
+    train_case_model(&c, tiny_model(&c.arena));
+    w->ctx = c.ctx;
+    c.setup.user = w;
+    c.setup.on_step = on_step;
+    c.setup.on_epoch = on_epoch;
+    const ol_status status = train_run(&c.setup, &outcome);
+    snprintf(message, 2048, "%s", ol_context_message(c.ctx));
+    *first_weight = tensor_f32(tensor_list_find(&c.model->state, "model.0.conv.weight"))[0];
+    train_case_close(&c);
+    return status;
+}
+
+#define SMALL "imgsz=64", "batch=2", "epochs=3", "workers=0", "warmup_epochs=1", "close_mosaic=1", "seed=3", "val=False"
+static const char *const sgd[] = {SMALL, "optimizer=SGD", "nbs=4", NULL};
+
+/* On a device without half precision the scale is all that is left of it: a power of two that goes in and out. */
+static void scaled_losses_train_as_unscaled_ones(void **state) {
+    (void)state;
+    if (strcmp(test_device_name(), "cpu") != 0) skip(); /* on others f16 is more than the scale */
+    scratch s = scratch_create(NULL, NULL);
+    char message[2048];
+    float weight[2];
+    witness w[2] = {{0}, {0}};
+    train_case_options o = {.data = tiny_set(&s, 5, 1), .settings = sgd};
+    for (int scaled = 0; scaled < 2; scaled++) {
+        o.compute = scaled ? DTYPE_F16 : DTYPE_F32;
+        assert_int_equal(run(&o, &w[scaled], message, &weight[scaled]), OL_OK);
+    }
+    assert_true(w[0].n_steps > 3);
+    assert_int_equal(w[0].n_steps, w[1].n_steps);
+    for (int i = 0; i < w[0].n_steps; i++) {
+        assert_true(w[0].steps[i].loss_scale == 1.0 && w[1].steps[i].loss_scale == 65536.0);
+        assert_false(w[1].steps[i].skipped);
+        for (int k = 0; k < 3; k++)
+            assert_true(fabs(w[0].steps[i].items[k] - w[1].steps[i].items[k]) <= 1e-6 * w[0].steps[i].items[k]);
+        assert_true(fabs(w[0].steps[i].loss - w[1].steps[i].loss) <= 1e-6 * w[0].steps[i].loss);
+        assert_true(fabs(w[0].steps[i].grad_norm - w[1].steps[i].grad_norm) <= 1e-6 * w[0].steps[i].grad_norm);
+    }
+    assert_true(fabsf(weight[0] - weight[1]) <= 1e-7f);
+    scratch_destroy(&s);
+}
+
+/* A run that was stopped after its first epoch, its checkpoint given another loss scale. */
+static void resumable(scratch *s, train_case_options *o, checkpoint *c, double scale) {
+    char message[2048];
+    float weight;
+    witness w = {.interrupt_after_epochs = 1};
+    o->data = tiny_set(s, 6, 1);
+    o->save_dir = scratch_path(s, "run");
+    o->compute = DTYPE_F16;
+    assert_int_equal(run(o, &w, message, &weight), OL_ERROR_INTERRUPTED);
+    o->resume_path = scratch_path(s, "run/weights/last.pt");
+    if (checkpoint_read(s->ctx, o->resume_path, c) != OL_OK) fail_msg("%s", ol_context_message(s->ctx));
+    assert_true(value_as_double(value_get(c->scaler, "scale")) == 65536.0);
+    int64_t n_good = 0, interval = 0;
+    assert_true(value_as_int(value_get(c->scaler, "_growth_tracker"), &n_good) && n_good == w.n_steps);
+    assert_true(value_as_int(value_get(c->scaler, "growth_interval"), &interval) && interval == 2000);
+    value *map = value_map(&c->arena);
+    assert_int_equal(value_set(&c->arena, map, "scale", value_float(&c->arena, scale)), OL_OK);
+    c->scaler = map;
+    o->resume = c;
+}
+
+static void an_overflow_skips_the_step(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    static const char *const settings[] = {SMALL, "optimizer=AdamW", "nbs=2", NULL};
+    train_case_options o = {.settings = settings};
+    checkpoint c;
+    resumable(&s, &o, &c, 0x1p127);
+    const int64_t updates = c.updates;
+    char message[2048];
+    float weight;
+    witness w = {.interrupt_after_epochs = 1};
+    const ol_status status = run(&o, &w, message, &weight);
+    assert_int_equal(status, OL_ERROR_INTERRUPTED);
+    int n_skipped = 0;
+    for (int i = 0; i < w.n_steps; i++) {
+        const train_step *step = &w.steps[i];
+        assert_true(step->loss_scale == ldexp(1.0, 127 - n_skipped));
+        assert_true(step->skipped == !isfinite(step->grad_norm));
+        for (int k = 0; k < 3; k++) assert_true(isfinite(step->items[k])); /* items are free of the scale */
+        n_skipped += step->skipped;
+    }
+    assert_true(n_skipped >= 1);
+    checkpoint after;
+    if (checkpoint_read(s.ctx, o.resume_path, &after) != OL_OK) fail_msg("%s", ol_context_message(s.ctx));
+    assert_int_equal(after.updates, updates + w.n_steps - n_skipped);
+    assert_true(value_as_double(value_get(after.scaler, "scale")) == ldexp(1.0, 127 - n_skipped));
+    for (size_t i = 0; i < after.live.count; i++) {
+        const tensor *t = &after.live.items[i].t;
+        for (int64_t k = 0; t->type == DTYPE_F32 && k < shape_elements(&t->shape); k++)
+            assert_true(isfinite(tensor_f32(t)[k]));
+    }
+    checkpoint_deinit(&after);
+    checkpoint_deinit(&c);
+    scratch_destroy(&s);
+}
+
+static void too_many_skipped_steps_end_the_run(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    static const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", "epochs=12", NULL};
+    train_case_options o = {.settings = settings};
+    checkpoint c;
+    resumable(&s, &o, &c, 0x1p200); /* twenty halvings leave it beyond the range of f32 */
+    char message[2048];
+    float weight;
+    witness w = {0};
+    assert_int_equal(run(&o, &w, message, &weight), OL_ERROR_NUMERIC);
+    assert_int_equal(w.n_steps, 19);
+    for (int i = 0; i < w.n_steps; i++) assert_true(w.steps[i].skipped);
+    if (strstr(message, "20 steps in a row were skipped") == NULL ||
+        strstr(message, "gradient on the way back") == NULL || strstr(message, "amp=bf16") == NULL)
+        fail_msg("%s", message);
+    checkpoint_deinit(&c);
+    scratch_destroy(&s);
+}
+
+/* Gradients that wait for their step are taken on by a run without scaling: divided by the stored scale. */
+static void waiting_gradients_keep_their_size_without_scaling(void **state) {
+    (void)state;
+    if (strcmp(test_device_name(), "cpu") != 0) skip(); /* on others f16 is more than the scale */
+    scratch s = scratch_create(NULL, NULL);
+    char message[2048];
+    float weight[2];
+    witness w[2] = {{.interrupt_after_epochs = 1}, {.interrupt_after_epochs = 0}};
+    train_case_options o = {.data = tiny_set(&s, 5, 1), .settings = sgd, .compute = DTYPE_F16};
+    witness whole = {0};
+    assert_int_equal(run(&o, &whole, message, &weight[0]), OL_OK);
+    o.save_dir = scratch_path(&s, "run");
+    assert_int_equal(run(&o, &w[0], message, &weight[1]), OL_ERROR_INTERRUPTED);
+    checkpoint c;
+    o.resume_path = scratch_path(&s, "run/weights/last.pt");
+    if (checkpoint_read(s.ctx, o.resume_path, &c) != OL_OK) fail_msg("%s", ol_context_message(s.ctx));
+    assert_non_null(tensor_list_find(&c.live, "grad/model.0.conv.weight")); /* they do wait */
+    o.resume = &c;
+    o.compute = DTYPE_F32;
+    assert_int_equal(run(&o, &w[1], message, &weight[1]), OL_OK);
+    assert_int_equal(w[0].n_steps + w[1].n_steps, whole.n_steps);
+    for (int i = 0; i < w[1].n_steps; i++) {
+        const train_step *a = &whole.steps[w[0].n_steps + i], *b = &w[1].steps[i];
+        assert_true(b->loss_scale == 1.0);
+        assert_true(fabs(a->grad_norm - b->grad_norm) <= 1e-5 * a->grad_norm);
+    }
+    assert_true(fabsf(weight[0] - weight[1]) <= 1e-6f);
+    checkpoint_deinit(&c);
+    scratch_destroy(&s);
+}
+
+/* --- the comparison before training --- */
+
+#define ANCHORS 50
+#define ROWS    6
+
+static void predictions_fill(float full[ROWS * ANCHORS], float half[ROWS * ANCHORS]) {
+    for (int k = 0; k < ROWS; k++)
+        for (int a = 0; a < ANCHORS; a++)
+            full[k * ANCHORS + a] = k < 4 ? (float)(10 * a + k) : k == 4 ? (float)a / ANCHORS : 0.01f;
+    memcpy(half, full, ROWS * ANCHORS * sizeof *half);
+}
+
+static void predictions_are_compared_where_they_matter(void **state) {
+    (void)state;
+    float full[ROWS * ANCHORS], half[ROWS * ANCHORS];
+    half_report r;
+    predictions_fill(full, half);
+    half_compare(full, half, ROWS, ANCHORS, &r);
+    assert_true(r.passed && r.n_rows == 30 && r.box_error == 0.0 && r.score_error == 0.0);
+    half[0 * ANCHORS + 49] += 0.4f; /* the most confident box, within the limit */
+    half[4 * ANCHORS + 49] -= 0.04f;
+    half[1 * ANCHORS + 3] += 100.0f; /* one that nobody sees */
+    half_compare(full, half, ROWS, ANCHORS, &r);
+    assert_true(r.passed && r.box_error > 0.39 && r.score_error > 0.039);
+    half[0 * ANCHORS + 49] += 0.2f;
+    half_compare(full, half, ROWS, ANCHORS, &r);
+    assert_true(!r.passed && !r.boxes_agree && r.scores_agree);
+    assert_non_null(strstr(r.why, "pixels"));
+    predictions_fill(full, half);
+    half[4 * ANCHORS + 48] += 0.06f;
+    half_compare(full, half, ROWS, ANCHORS, &r);
+    assert_true(!r.passed && r.boxes_agree && !r.scores_agree);
+    predictions_fill(full, half);
+    half[1 * ANCHORS + 3] = INFINITY; /* not finite anywhere */
+    half_compare(full, half, ROWS, ANCHORS, &r);
+    assert_true(!r.passed && !r.finite);
+    assert_non_null(strstr(r.why, "not finite"));
+    predictions_fill(full, half);
+    for (int a = 0; a < ANCHORS; a++) full[4 * ANCHORS + a] *= 0.2f; /* nothing is confident: the best ten */
+    half_compare(full, full, ROWS, ANCHORS, &r);
+    assert_true(r.passed && r.n_rows == 10);
+}
+
+/* With the same type on both sides the predictions are the same to the bit. */
+static void a_model_agrees_with_itself(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    arena a;
+    arena_init(&a, ctx, 0);
+    device *dev = NULL;
+    half_report r;
+    assert_int_equal(device_open(ctx, test_device_name(), &dev), OL_OK);
+    model *m = tiny_model(&a);
+    assert_int_equal(half_check(ctx, dev, m, DTYPE_F32, 2, 64, 96, &r), OL_OK);
+    assert_true(r.finite && r.boxes_agree && r.scores_agree && r.box_error == 0.0 && r.score_error == 0.0);
+    assert_true(r.n_rows >= 10 && r.seconds_f32 > 0.0 && r.seconds_half > 0.0);
+    model_destroy(m);
+    device_close(dev);
+    arena_deinit(&a);
+    ol_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_scale_follows_the_gradients),
+        cmocka_unit_test(without_scaling_the_first_overflow_is_one_too_many),
+        cmocka_unit_test(scaled_losses_train_as_unscaled_ones),
+        cmocka_unit_test(an_overflow_skips_the_step),
+        cmocka_unit_test(too_many_skipped_steps_end_the_run),
+        cmocka_unit_test(waiting_gradients_keep_their_size_without_scaling),
+        cmocka_unit_test(predictions_are_compared_where_they_matter),
+        cmocka_unit_test(a_model_agrees_with_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
