@@ -34,17 +34,6 @@ dtype test_compute(void) {
     return strcmp(named, "f16") == 0 ? DTYPE_F16 : strcmp(named, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
 }
 
-void assert_close_in_norm(const char *what, const float *a, const float *b, size_t n, double limit) {
-    double difference = 0.0, norm = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = (double)a[i] - (double)b[i];
-        difference += d * d;
-        norm += (double)b[i] * (double)b[i];
-    }
-    if (!(sqrt(difference) <= limit * sqrt(norm)))
-        fail_msg("%s: differs by %.3g of its norm, allowed %.3g", what, sqrt(difference / norm), limit);
-}
-
 static ol_status read_whole(arena *a, const char *path, const unsigned char **bytes, size_t *n) {
     char *raw = NULL;
     ol_status status = file_read(a->ctx, path, 0, &raw, n);

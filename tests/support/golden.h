@@ -37,8 +37,6 @@ void skip_without(const char *path, const char *what);
 const char *test_device_name(void);
 /* The type of activations that ONELOOK_TEST_COMPUTE (f16, bf16) names for devices that have it; else f32. */
 dtype test_compute(void);
-/* The root of the summed squares of a - b, relative to that of b, must be at most `limit`. */
-void assert_close_in_norm(const char *what, const float *a, const float *b, size_t n, double limit);
 
 /* A context whose warnings and errors go to stderr; aborts the test when it cannot be made. */
 ol_context *test_context(void);

@@ -1,6 +1,5 @@
-/* Every row of graph/ops.def on the test's device against its plain C reference: odd and prime sizes, batches of one
- * and more, operands that lie by themselves and operands that are views into larger maps. ONELOOK_TEST_DEVICE names the
- * device, ONELOOK_TEST_COMPUTE the type of the maps on it; inputs are rounded to that type on both sides. */
+/* Every row of graph/ops.def on the CPU device against its plain C reference: odd and prime sizes, batches of one and
+ * more, operands that lie by themselves and operands that are views into larger maps. */
 #include "golden.h"
 #include "net.h"
 #include "ops/ops.h"
@@ -209,19 +208,6 @@ static tensor_ref input_make(net *n, const op_case *c, int i, bool view) {
     return slice;
 }
 
-/* Maps hold values of the compute type alone, so that what is compared is the op and not the rounding of its inputs. */
-static void maps_round(net *n, dtype type) {
-    for (size_t t = 0; type != DTYPE_F32 && t < n->g->n_tensors; t++) {
-        const graph_tensor *tensor = &n->g->tensors[t];
-        if (tensor->shape.rank != 4 || tensor->type != DTYPE_F32 || tensor->role == ROLE_PARAM || n->value[t] == NULL)
-            continue;
-        for (size_t i = 0; i < net_count(n, (tensor_ref)t); i++) {
-            const float x = n->value[t][i];
-            n->value[t][i] = type == DTYPE_F16 ? half_to_float(float_to_half(x)) : bf16_to_float(float_to_bf16(x));
-        }
-    }
-}
-
 static void *copy_of(const void *bytes, size_t n) {
     void *copy = malloc(n + 1);
     memcpy(copy, bytes, n);
@@ -236,8 +222,6 @@ static void outputs_compare(net *n, const op_case *c, const graph_op *op, const 
         float *found = net_read(n, op->out[i]);
         if (n->g->tensors[op->out[i]].type == DTYPE_I32) {
             if (memcmp(found, args->out[i].data, count * sizeof(int32_t)) != 0) fail_msg("%s differs", what);
-        } else if (n->g->compute != DTYPE_F32) {
-            assert_close_in_norm(what, found, args->out[i].data, count, n->g->compute == DTYPE_F16 ? 2e-3 : 1e-2);
         } else {
             assert_close(what, found, args->out[i].data, count, 2e-5, 1e-4);
         }
@@ -247,10 +231,8 @@ static void outputs_compare(net *n, const op_case *c, const graph_op *op, const 
 
 static void case_run(const op_case *c, bool view) {
     net *n = net_create();
-    n->g->compute = test_compute();
     tensor_ref in[6];
     for (int i = 0; i < c->n_in; i++) in[i] = input_make(n, c, i, view);
-    maps_round(n, n->g->compute);
     net_op(n, c->kind, &c->attr, in, c->n_in);
     const graph_op op = n->g->ops[n->g->n_ops - 1];
     op_args args = {.attr = &op.attr, .n_in = op.n_in, .n_out = op.n_out, .n_threads = 1};
