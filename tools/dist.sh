@@ -35,5 +35,10 @@ if [ -f "$font" ]; then
 fi
 strip --strip-unneeded "$out/yolo" "$out/libonelook.so.0"
 
+# every library but glibc's must come from the folder itself, and the program must run without an environment
+elsewhere="$(env -i ldd "$out/yolo" | awk '/=> \//{print $3}' | grep -v "^$PWD/$out/" | while read -r l; do [[ "$(basename "$l")" =~ $keep_out ]] || echo "$l"; done)"
+[ -z "$elsewhere" ] || { echo "dist: libraries are found outside the folder: $elsewhere" >&2; exit 1; }
+[ "$(env -i "$out/yolo" version)" = "$version" ] || { echo "dist: the program does not run from its folder" >&2; exit 1; }
+
 tar -C dist -c "$name" | xz -T2 -6 >"dist/$name.tar.xz"
 echo "dist/$name.tar.xz: $(du -m "dist/$name.tar.xz" | cut -f1) MB compressed, $(du -sm "$out" | cut -f1) MB unpacked"
