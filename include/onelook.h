@@ -109,6 +109,29 @@ OL_API ol_status ol_options_write(ol_options *options, const char *path);
 typedef void (*ol_report_fn)(void *user, const char *label, const char *text);
 OL_API void ol_system_report(ol_context *context, ol_report_fn line, void *user);
 
+/* A GPU. Index 0 is the one that `device=0` and an empty `device` take: discrete cards come before integrated ones. */
+typedef struct ol_device_info {
+    size_t struct_bytes;   /* sizeof(ol_device_info), set by the caller */
+    char name[16];         /* what `device` takes: "cuda:0", "hip:0" */
+    char title[128];       /* "AMD Radeon RX 7900 XTX" */
+    char vendor[16];       /* "AMD", "NVIDIA" */
+    char architecture[32]; /* "gfx1100", "sm_90" */
+    char driver[64];       /* versions of runtime and driver */
+    uint64_t memory_bytes; /* in all */
+    uint64_t free_bytes;   /* 0 where the driver does not say */
+    bool is_integrated;    /* shares the main memory */
+    bool is_usable;        /* this build carries code for the architecture */
+} ol_device_info;
+
+/* How many GPUs the installed drivers show; 0 without any (ol_system_report says why). Each of these three calls asks
+ * the drivers anew. */
+OL_API int ol_device_count(ol_context *context);
+/* OL_ERROR_NOT_FOUND past the last one. */
+OL_API ol_status ol_device_get_info(ol_context *context, int index, ol_device_info *info);
+/* Could a run use `device` ("0", "cuda:0", "hip:1", "cpu", "" for any GPU)? When not, the context's message says why.
+ */
+OL_API bool ol_is_available(ol_context *context, const char *device);
+
 /* The user's settings: runs_dir, datasets_dir, weights_dir. Kept in ${ONELOOK_CONFIG_DIR}/settings.json, else
  * ${YOLO_CONFIG_DIR}/Onelook/…, else ${XDG_CONFIG_HOME:-~/.config}/Onelook/…; without a file the defaults hold. */
 OL_API ol_status ol_preferences_list(ol_context *context, ol_report_fn line, void *user);

@@ -1,6 +1,6 @@
 #include "api/device_choice.h"
 
-#include "device/devices.h"
+#include "device/gpu/diagnosis.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -29,28 +29,41 @@ static bool is_index_list(const char *s) {
     return digit;
 }
 
+typedef struct report_lines {
+    ol_report_fn line;
+    void *user;
+} report_lines;
+
+static void report_finding(void *user, const char *id, const char *what, const char *remedy) {
+    const report_lines *to = user;
+    (void)id;
+    to->line(to->user, "Note", what);
+    to->line(to->user, "  what to do", remedy);
+}
+
 void device_report(ol_context *ctx, ol_report_fn line, void *user) {
-    device_entry list[DEVICES_MAX];
-    text absent, t;
-    text_init(&absent, ctx);
+    gpu_diagnosis_question q = {.root = "/"};
+    devices_survey *s = &q.survey;
+    report_lines to = {line, user};
+    text t;
     text_init(&t, ctx);
-    const size_t n = devices_list(ctx, list, &absent);
+    devices_look(ctx, s);
     line(user, "Device cpu", "ready");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < s->n; i++) {
+        const device_entry *e = &s->list[i];
         char label[32];
-        snprintf(label, sizeof label, "Device %.15s", list[i].name);
+        snprintf(label, sizeof label, "Device %.15s", e->name);
         text_clear(&t);
-        text_printf(&t, "%s, %s, %llu MiB, %s%s%s", list[i].title, list[i].arch,
-                    (unsigned long long)(list[i].memory_bytes >> 20), list[i].driver,
-                    list[i].integrated ? ", integrated" : "",
-                    list[i].has_code ? "" : ", but this build has no code for its architecture");
+        text_printf(&t, "%s, %s, %llu MiB, %s%s%s", e->title, e->arch, (unsigned long long)(e->memory_bytes >> 20),
+                    e->driver, e->integrated ? ", integrated" : "",
+                    e->has_code ? "" : ", but this build has no code for its architecture");
         line(user, label, text_c(&t));
     }
-    char *rest = absent.bytes;
-    for (const char *why = rest != NULL ? strsep(&rest, "\n") : NULL; why != NULL; why = strsep(&rest, "\n"))
-        line(user, "No device", why);
+    const char *const reasons[] = {s->no_code, s->cuda.message, s->hip.message};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i][0] != '\0') line(user, "No device", reasons[i]);
+    gpu_diagnose(ctx, &q, report_finding, &to);
     text_deinit(&t);
-    text_deinit(&absent);
 }
 
 /* The kinds of the field that are recognised only to say what is wrong with them. */
@@ -89,8 +102,8 @@ static ol_status no_such_device(ol_context *ctx, const char *typed, size_t n, co
         if (*c == '\n') *c = ';';
     ol_status status =
         ctx_fail(ctx, OL_ERROR_DEVICE,
-                 "'device=%.60s' cannot be used: no GPU was found (%s); use 'device=cpu' ('yolo checks' lists the "
-                 "devices)",
+                 "'device=%.60s' cannot be used: no GPU was found (%s); use 'device=cpu' ('yolo checks' tells "
+                 "why)",
                  typed, text_c(&line));
     text_deinit(&line);
     return status;
@@ -145,20 +158,25 @@ static ol_status judge(ol_context *ctx, const char *typed, const char *asked, bo
     return status;
 }
 
-ol_status device_choose(ol_context *ctx, const settings *s, char name[16]) {
-    text typed, asked;
-    text_init(&typed, ctx);
+ol_status device_choose_text(ol_context *ctx, const char *typed, bool on_cpu_by_default, char name[16]) {
+    text asked;
     text_init(&asked, ctx);
+    normalise(&asked, typed);
+    const ol_status status =
+        asked.failed ? OL_ERROR_MEMORY : judge(ctx, typed, text_c(&asked), on_cpu_by_default, name);
+    text_deinit(&asked);
+    return status;
+}
+
+ol_status device_choose(ol_context *ctx, const settings *s, char name[16]) {
+    text typed;
+    text_init(&typed, ctx);
     if (s->device->kind == VALUE_STRING)
         text_printf(&typed, "%s", s->device->as.string);
     else if (s->device->kind != VALUE_NULL)
         literal_write(&typed, s->device);
-    normalise(&asked, text_c(&typed));
-    const bool on_cpu_by_default = strcmp(s->mode, "export") == 0;
-    const ol_status status = typed.failed || asked.failed
-                                 ? OL_ERROR_MEMORY
-                                 : judge(ctx, text_c(&typed), text_c(&asked), on_cpu_by_default, name);
-    text_deinit(&asked);
+    const ol_status status =
+        typed.failed ? OL_ERROR_MEMORY : device_choose_text(ctx, text_c(&typed), strcmp(s->mode, "export") == 0, name);
     text_deinit(&typed);
     return status;
 }

@@ -10,7 +10,10 @@
  * and the remedy when there is no such device; OL_ERROR_ARGUMENT for what is not a device. */
 ol_status device_choose(ol_context *ctx, const settings *s, char name[16]);
 
-/* One line a kind of device: present, or why not. */
+/* The same for the argument as text. */
+ol_status device_choose_text(ol_context *ctx, const char *typed, bool on_cpu_by_default, char name[16]);
+
+/* One line a device, one a driver that shows none, and what can be done about it. */
 void device_report(ol_context *ctx, ol_report_fn line, void *user);
 
 #endif

@@ -15,6 +15,23 @@ typedef struct device_entry {
     bool integrated, has_code; /* this build has kernels for the architecture */
 } device_entry;
 
+/* What one driver library said. */
+typedef struct devices_driver {
+    bool found;         /* the library is on the machine */
+    int n_devices;      /* that it shows */
+    char message[1024]; /* why there is none; "" */
+} devices_driver;
+
+typedef struct devices_survey {
+    device_entry list[DEVICES_MAX]; /* in the order of preference */
+    size_t n;
+    devices_driver cuda, hip;
+    char no_code[256]; /* why this build has no device code at all; "" */
+} devices_survey;
+
+/* Asks both drivers. Never fails. The struct is large: not for small stacks. */
+void devices_look(ol_context *ctx, devices_survey *out);
+
 /* GPUs in the order of preference: discrete before integrated, those with code first, else as the drivers number them.
  * `absent` (may be NULL) receives a line for each driver that is missing or shows no device. Never fails. */
 size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent);

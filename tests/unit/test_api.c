@@ -208,8 +208,34 @@ static void failing_memory_is_an_error_and_nothing_leaks(void **state) {
     }
 }
 
+static void devices_are_described(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    const int n = ol_device_count(ctx);
+    ol_device_info info = {.struct_bytes = sizeof info, .title = "kept"};
+    assert_true(n >= 0);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(ol_device_get_info(ctx, i, &info), OL_OK);
+        assert_true(info.memory_bytes > 0 && info.free_bytes <= info.memory_bytes);
+        assert_true(strcmp(info.vendor, "AMD") == 0 || strcmp(info.vendor, "NVIDIA") == 0);
+        assert_true(strlen(info.name) > 4 && strlen(info.architecture) > 3 && strlen(info.driver) > 0);
+        assert_int_equal(ol_is_available(ctx, info.name), info.is_usable);
+    }
+    if (n == 0) {
+        assert_int_equal(ol_device_get_info(ctx, 0, &info), OL_ERROR_NOT_FOUND);
+        assert_string_equal(info.title, "kept");
+        assert_false(ol_is_available(ctx, ""));
+        assert_true(strlen(ol_context_message(ctx)) > 0);
+    }
+    assert_true(ol_is_available(ctx, "cpu"));
+    assert_false(ol_is_available(ctx, "99"));
+    assert_false(ol_is_available(ctx, "nonsense"));
+    ol_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(arguments_are_listed_and_set),
+                                       cmocka_unit_test(devices_are_described),
                                        cmocka_unit_test(pictures_in_memory_give_the_same_boxes_alone_and_in_a_batch),
                                        cmocka_unit_test(an_interrupt_ends_one_call_and_not_the_next),
                                        cmocka_unit_test(structs_may_be_older_than_the_library),

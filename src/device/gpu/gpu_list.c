@@ -3,24 +3,25 @@
 #include "device/gpu/kernel_archive.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef ol_status (*open_fn)(ol_context *ctx, gpu_driver **out);
 
-/* The message of the pending failure moves into `absent`. */
-static void note_failure(ol_context *ctx, text *absent) {
-    char why[1024];
-    ctx_message(ctx, why, sizeof why);
+/* The message of the pending failure moves into `message`. */
+static void note_failure(ol_context *ctx, char *message, size_t message_bytes) {
+    ctx_message(ctx, message, message_bytes);
     ctx_clear(ctx);
-    if (absent != NULL) text_printf(absent, "%s%s", absent->length > 0 ? "\n" : "", why);
 }
 
 static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *archive, device_entry *list, size_t room,
-                          text *absent) {
+                          devices_driver *said) {
     gpu_driver *d = NULL;
     int count = 0;
     size_t n = 0;
-    if (open(ctx, &d) != OL_OK) {
-        note_failure(ctx, absent);
+    const ol_status status = open(ctx, &d);
+    said->found = status != OL_ERROR_NOT_FOUND;
+    if (status != OL_OK) {
+        note_failure(ctx, said->message, sizeof said->message);
         return 0;
     }
     d->call.device_count(d, &count);
@@ -41,6 +42,7 @@ static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *a
         e->has_code = archive != NULL && kernel_archive_target(archive, e->arch) != NULL;
     }
     d->call.close(d);
+    said->n_devices = count;
     return n;
 }
 
@@ -58,14 +60,24 @@ static void sort_by_preference(device_entry *list, size_t n) {
     }
 }
 
-size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent) {
+void devices_look(ol_context *ctx, devices_survey *out) {
     kernel_archive archive;
+    *out = (devices_survey){.n = 0};
     const bool has_archive = kernel_archive_init(&archive, ctx) == OL_OK;
-    if (!has_archive) note_failure(ctx, absent);
+    if (!has_archive) note_failure(ctx, out->no_code, sizeof out->no_code);
     const kernel_archive *code = has_archive ? &archive : NULL;
-    size_t n = driver_list(ctx, gpu_driver_cuda_open, code, list, DEVICES_MAX, absent);
-    n += driver_list(ctx, gpu_driver_hip_open, code, list + n, DEVICES_MAX - n, absent);
-    sort_by_preference(list, n);
+    out->n = driver_list(ctx, gpu_driver_cuda_open, code, out->list, DEVICES_MAX, &out->cuda);
+    out->n += driver_list(ctx, gpu_driver_hip_open, code, out->list + out->n, DEVICES_MAX - out->n, &out->hip);
+    sort_by_preference(out->list, out->n);
     if (has_archive) kernel_archive_deinit(&archive);
-    return n;
+}
+
+size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent) {
+    devices_survey s;
+    devices_look(ctx, &s);
+    const char *const reasons[] = {s.no_code, s.cuda.message, s.hip.message};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons && absent != NULL; i++)
+        if (reasons[i][0] != '\0') text_printf(absent, "%s%s", absent->length > 0 ? "\n" : "", reasons[i]);
+    memcpy(list, s.list, s.n * sizeof *list);
+    return s.n;
 }

@@ -312,7 +312,7 @@ ol_status gpu_driver_cuda_open(ol_context *ctx, gpu_driver **out) {
 #undef X
     int error = 0, count = 0;
     if (status == OL_OK && ((error = c->init(0)) != 0 || (error = c->count(&count)) != 0 || count == 0))
-        status = ctx_fail(ctx, OL_ERROR_NOT_FOUND, "%s finds no NVIDIA GPU (%s)", c->base.library,
+        status = ctx_fail(ctx, OL_ERROR_DEVICE, "%s finds no NVIDIA GPU (%s)", c->base.library,
                           error != 0 ? cuda_error_text(&c->base, error) : "no devices");
     if (status != OL_OK) {
         cuda_close(&c->base);

@@ -301,7 +301,7 @@ ol_status gpu_driver_hip_open(ol_context *ctx, gpu_driver **out) {
         status = ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "%s cannot describe its devices", c->base.library);
     int error = 0, count = 0;
     if (status == OL_OK && ((error = c->init(0)) != 0 || (error = c->count(&count)) != 0 || count == 0))
-        status = ctx_fail(ctx, OL_ERROR_NOT_FOUND, "%s finds no AMD GPU (%s)", c->base.library,
+        status = ctx_fail(ctx, OL_ERROR_DEVICE, "%s finds no AMD GPU (%s)", c->base.library,
                           error != 0 ? hip_error_text(&c->base, error) : "no devices");
     if (status != OL_OK) {
         hip_close(&c->base);

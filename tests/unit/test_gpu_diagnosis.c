@@ -1,0 +1,333 @@
+/* Why there is no GPU: each cause on a made-up machine, that is a folder with sys, dev, proc and etc in it. */
+#include "base/file.h"
+#include "device/gpu/diagnosis.h"
+#include "device/gpu/kernel_archive.h"
+#include "golden.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MAX_PARTS 12
+
+/* "path" with content makes a file, "path -> target" a link, "path/" a folder; "path mode" in octal sets the mode. */
+typedef struct machine_case {
+    const char *expected; /* ids in order, separated by blanks */
+    const char *words;    /* that what or remedy of the first holds */
+    const char *parts[MAX_PARTS];
+    const char *environment[4];
+    bool in_group; /* the user is in the group of the device files */
+    bool has_cuda, has_hip;
+    const char *message; /* of the library that is there */
+    device_entry device; /* shown when it has a name */
+} machine_case;
+
+#define AMD_CARD     "sys/bus/pci/devices/0000:03:00.0/vendor=0x1002", "sys/bus/pci/devices/0000:03:00.0/class=0x030000"
+#define AMD_BOUND    AMD_CARD, "sys/bus/pci/devices/0000:03:00.0/driver->../../drivers/amdgpu", "sys/module/amdgpu/"
+#define AMD_OPEN     "dev/kfd@666=", "dev/dri/renderD128@666="
+#define NVIDIA_CARD  "sys/bus/pci/devices/0000:41:00.0/vendor=0x10de", "sys/bus/pci/devices/0000:41:00.0/class=0x030200"
+#define NVIDIA_BOUND NVIDIA_CARD, "sys/module/nvidia/", "dev/nvidiactl@666="
+#define HIP_EMPTY    .has_hip = true, .message = "libamdhip64.so.6 finds no AMD GPU (hipErrorNoDevice)"
+#define CUDA_EMPTY   .has_cuda = true, .message = "libcuda.so.1 finds no NVIDIA GPU (no CUDA-capable device is detected)"
+
+static const machine_case cases[] = {
+    {.expected = "no-card", .words = "neither an AMD nor an NVIDIA card"},
+    {.expected = "no-card", .words = "this container can see", .parts = {".dockerenv="}},
+    /* AMD */
+    {.expected = "amd-no-library", .words = "0000:03:00.0", .parts = {AMD_BOUND, AMD_OPEN}},
+    {.expected = "amd-no-library", .words = "libamdhip64-5", .parts = {AMD_BOUND, AMD_OPEN}},
+    {.expected = "amd-no-module amd-no-library", .words = "modprobe amdgpu", .parts = {AMD_CARD}},
+    {.expected = "amd-no-module",
+     .words = "nomodeset",
+     .parts = {AMD_CARD, AMD_OPEN, "proc/cmdline=quiet nomodeset"},
+     HIP_EMPTY},
+    {.expected = "amd-no-kfd", .words = "CONFIG_HSA_AMD", .parts = {AMD_BOUND, "dev/dri/renderD128@666="}, HIP_EMPTY},
+    {.expected = "amd-no-render", .words = "renderD* is missing", .parts = {AMD_BOUND, "dev/kfd@666="}, HIP_EMPTY},
+    {.expected = "amd-kfd-closed amd-render-closed",
+     .words = "usermod -aG render,video",
+     .parts = {AMD_BOUND, "dev/kfd@660=", "dev/dri/renderD128@660="},
+     HIP_EMPTY},
+    {.expected = "amd-kfd-closed",
+     .words = "group render (id ",
+     .parts = {AMD_BOUND, "dev/kfd@660=", "dev/dri/renderD128@666=", "etc/group=root:x:999:\nrender:x:{GID}:\n"},
+     HIP_EMPTY},
+    {.expected = "amd-render-closed",
+     .words = "renderD128",
+     .parts = {AMD_BOUND, "dev/kfd@666=", "dev/dri/renderD128@600="},
+     .in_group = true,
+     HIP_EMPTY},
+    {.expected = "amd-unexplained",
+     .words = "older than the card",
+     .parts = {AMD_BOUND, "dev/kfd@660=", "dev/dri/renderD128@660="},
+     .in_group = true,
+     HIP_EMPTY},
+    {.expected = "amd-kfd-closed",
+     .words = "--group-add {GID}",
+     .parts = {AMD_BOUND, "dev/kfd@660=", "dev/dri/renderD128@666=", ".dockerenv="},
+     HIP_EMPTY},
+    {.expected = "amd-hidden",
+     .words = "HIP_VISIBLE_DEVICES=4 limits",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .environment = {"HIP_VISIBLE_DEVICES=4"},
+     HIP_EMPTY},
+    {.expected = "amd-hidden",
+     .words = "CUDA_VISIBLE_DEVICES= limits",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .environment = {"CUDA_VISIBLE_DEVICES="},
+     HIP_EMPTY},
+    {.expected = "amd-hidden",
+     .words = "can hide every card",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .environment = {"HIP_VISIBLE_DEVICES=1", "ROCR_VISIBLE_DEVICES=1"},
+     HIP_EMPTY},
+    {.expected = "amd-container",
+     .words = "--device /dev/kfd --device /dev/dri",
+     .parts = {AMD_BOUND, ".dockerenv="},
+     HIP_EMPTY},
+    {.expected = "amd-container",
+     .words = "renderD* is missing",
+     .parts = {AMD_BOUND, "dev/kfd@666=", "proc/1/cgroup=0::/kubepods/besteffort\n"},
+     HIP_EMPTY},
+    {.expected = "amd-wsl nvidia-wsl nvidia-no-library",
+     .words = "HSA_ENABLE_DXG_DETECTION=1",
+     .parts = {"dev/dxg="},
+     HIP_EMPTY},
+    {.expected = "amd-wsl amd-no-library nvidia-wsl nvidia-no-library",
+     .words = "Windows driver",
+     .parts = {"dev/dxg="}},
+    {.expected = "amd-wsl", .words = "wsl --update", .parts = {"proc/version=Linux 4.4 Microsoft"}, HIP_EMPTY},
+    {.expected = "amd-given-away amd-no-module",
+     .words = "virtual machines",
+     .parts = {AMD_CARD, "sys/bus/pci/devices/0000:03:00.0/driver->../../drivers/vfio-pci", AMD_OPEN},
+     HIP_EMPTY},
+    {.expected = "amd-given-away",
+     .words = "SR-IOV functions are on",
+     .parts = {AMD_BOUND, AMD_OPEN, "sys/bus/pci/devices/0000:03:00.0/sriov_numvfs=4"},
+     HIP_EMPTY},
+    {.expected = "amd-virtual",
+     .words = "share of a physical one",
+     .parts = {AMD_BOUND, AMD_OPEN, "sys/bus/pci/devices/0000:03:00.0/physfn->../0000:00:01.0"},
+     HIP_EMPTY},
+    {.expected = "amd-no-module amd-other-module",
+     .words = "modprobe",
+     .parts = {AMD_CARD, AMD_OPEN, "sys/bus/pci/devices/0000:03:00.0/driver->../../drivers/radeon"},
+     HIP_EMPTY},
+    {.expected = "amd-too-old",
+     .words = "update AMD's HIP runtime",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .has_hip = true,
+     .message = "libamdhip64.so.4 has no hipInit: it is older than HIP 5; update ROCm"},
+    {.expected = "amd-unexplained architecture",
+     .words = "the kernel lists an gfx803",
+     .parts = {AMD_BOUND, AMD_OPEN,
+               "sys/class/kfd/kfd/topology/nodes/0/properties=cpu_cores_count 8\ngfx_target_version 0\n",
+               "sys/class/kfd/kfd/topology/nodes/1/properties=simd_count 144\ngfx_target_version 80003\n"},
+     HIP_EMPTY},
+    {.expected = "hsa-override",
+     .words = "unset it",
+     .parts = {NULL},
+     .environment = {"HSA_OVERRIDE_GFX_VERSION=10.3.0"},
+     .device = {"cuda:0", "NVIDIA H200", "sm_90", "", 1ull << 37, 1ull << 36, false, true}},
+    {.expected = "amd-called-cuda",
+     .words = "PyTorch calls",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .device = {"hip:0", "AMD Instinct MI300X", "gfx942", "", 1ull << 37, 1ull << 36, false, true}},
+    {.expected = "amd-partition amd-called-cuda",
+     .words = "divided (CPX)",
+     .parts = {AMD_BOUND, AMD_OPEN, "sys/bus/pci/devices/0000:03:00.0/current_compute_partition=CPX\n"},
+     .device = {"hip:0", "AMD Instinct MI300X", "gfx942", "", 1ull << 35, 1ull << 34, false, true}},
+    {.expected = "amd-called-cuda architecture",
+     .words = "PyTorch calls",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .device = {"hip:0", "AMD Radeon RX 580", "gfx803", "", 1ull << 33, 1ull << 32, false, false}},
+    {.expected = "amd-called-cuda igpu-memory",
+     .words = "PyTorch calls",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .device = {"hip:0", "AMD Radeon 680M", "gfx942", "", 512ull << 20, 256ull << 20, true, true}},
+    {.expected = "amd-called-cuda free-unknown",
+     .words = "PyTorch calls",
+     .parts = {"dev/dxg="},
+     .device = {"hip:0", "AMD Radeon RX 9060 XT", "gfx942", "", 1ull << 34, 0, false, true}},
+    /* NVIDIA */
+    {.expected = "nvidia-no-library", .words = "CUDA toolkit is not needed", .parts = {NVIDIA_BOUND}},
+    {.expected = "nvidia-no-library", .words = "--gpus all", .parts = {NVIDIA_CARD, "run/.containerenv="}},
+    {.expected = "nvidia-hidden",
+     .words = "CUDA_VISIBLE_DEVICES=-1",
+     .parts = {NVIDIA_BOUND},
+     .environment = {"CUDA_VISIBLE_DEVICES=-1"},
+     CUDA_EMPTY},
+    {.expected = "nvidia-nouveau", .words = "nouveau", .parts = {NVIDIA_CARD, "sys/module/nouveau/"}, CUDA_EMPTY},
+    {.expected = "nvidia-no-module", .words = "secure boot", .parts = {NVIDIA_CARD}, CUDA_EMPTY},
+    {.expected = "nvidia-no-module",
+     .words = "vfio-pci",
+     .parts = {NVIDIA_CARD, "sys/bus/pci/devices/0000:41:00.0/driver->../../drivers/vfio-pci"},
+     CUDA_EMPTY},
+    {.expected = "nvidia-container",
+     .words = "nvidiactl",
+     .parts = {NVIDIA_CARD, "sys/module/nvidia/", ".dockerenv="},
+     CUDA_EMPTY},
+    {.expected = "nvidia-closed",
+     .words = "/dev/nvidiactl",
+     .parts = {NVIDIA_CARD, "sys/module/nvidia/", "dev/nvidiactl@660="},
+     CUDA_EMPTY},
+    {.expected = "nvidia-too-old",
+     .words = "driver 440.33.01 is older",
+     .parts = {NVIDIA_BOUND,
+               "proc/driver/nvidia/version=NVRM version: NVIDIA UNIX x86_64 Kernel Module  440.33.01  Wed\n"},
+     CUDA_EMPTY},
+    {.expected = "nvidia-mismatch",
+     .words = "module 535.104.05 are of different versions",
+     .parts = {NVIDIA_BOUND,
+               "proc/driver/nvidia/version=NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat\n"},
+     .has_cuda = true,
+     .message = "libcuda.so.1 finds no NVIDIA GPU (system has unsupported display driver / cuda driver mismatch)"},
+    {.expected = "nvidia-mig",
+     .words = "nvidia-smi -L",
+     .parts = {NVIDIA_BOUND, "proc/driver/nvidia/capabilities/gpu0/mig/gi1/access=x"},
+     CUDA_EMPTY},
+    {.expected = "nvidia-unexplained", .words = "dmesg", .parts = {NVIDIA_BOUND}, CUDA_EMPTY},
+    {.expected = "architecture",
+     .words = "sm_80",
+     .parts = {NVIDIA_BOUND},
+     .device = {"cuda:0", "Tesla V100", "sm_70", "", 1ull << 34, 1ull << 33, false, false}},
+};
+
+/* Replaces "{GID}" by the group of files made here. */
+static void with_gid(const char *from, char *to, size_t to_bytes) {
+    const char *at = strstr(from, "{GID}");
+    if (at == NULL)
+        snprintf(to, to_bytes, "%s", from);
+    else
+        snprintf(to, to_bytes, "%.*s%u%s", (int)(at - from), from, (unsigned)getegid(), at + 5);
+}
+
+static void part_make(scratch *s, const char *part) {
+    char text[512], name[256];
+    with_gid(part, text, sizeof text);
+    const char *link = strstr(text, "->"), *equals = strchr(text, '='), *mode = strchr(text, '@');
+    const size_t n = link != NULL ? (size_t)(link - text) : strcspn(text, "@=");
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    if (link != NULL) {
+        scratch_text(s, "made", ""); /* the folder of the link was made by files beside it */
+        assert_int_equal(symlink(link + 2, scratch_path(s, name)), 0);
+    } else if (name[n - 1] == '/') {
+        assert_int_equal(folder_create(s->ctx, scratch_path(s, name)), OL_OK);
+    } else {
+        const char *path = scratch_text(s, name, equals + 1);
+        if (mode != NULL && mode < equals) assert_int_equal(chmod(path, (mode_t)strtoul(mode + 1, NULL, 8)), 0);
+    }
+}
+
+typedef struct seen {
+    char ids[256], words[4096];
+} seen;
+
+static void on_finding(void *user, const char *id, const char *what, const char *remedy) {
+    seen *s = user;
+    assert_true(strlen(what) > 10 && strlen(remedy) > 10);
+    assert_null(strchr(what, '\n'));
+    assert_null(strchr(remedy, '\n'));
+    snprintf(s->ids + strlen(s->ids), sizeof s->ids - strlen(s->ids), "%s%s", s->ids[0] != '\0' ? " " : "", id);
+    snprintf(s->words + strlen(s->words), sizeof s->words - strlen(s->words), "%s. %s. ", what, remedy);
+}
+
+static void survey_fill(const machine_case *c, devices_survey *s) {
+    if (c->device.name[0] != '\0') {
+        const bool hip = c->device.name[0] == 'h';
+        devices_driver *d = hip ? &s->hip : &s->cuda;
+        s->list[s->n++] = c->device;
+        *d = (devices_driver){.found = true, .n_devices = 1};
+    }
+    s->cuda.found = s->cuda.found || c->has_cuda;
+    s->hip.found = s->hip.found || c->has_hip;
+    if (c->message != NULL)
+        snprintf(c->has_hip ? s->hip.message : s->cuda.message, sizeof s->hip.message, "%s", c->message);
+}
+
+/* The cases name gfx942 as an architecture with code. */
+static bool has_code(void) {
+    ol_context *ctx = test_context();
+    kernel_archive a;
+    const bool found = kernel_archive_init(&a, ctx) == OL_OK;
+    const bool known = found && kernel_archive_target(&a, "gfx942") != NULL;
+    if (found) kernel_archive_deinit(&a);
+    ctx_clear(ctx);
+    ol_context_destroy(ctx);
+    return known;
+}
+
+static void every_cause_is_told(void **state) {
+    (void)state;
+    const bool full_build = has_code();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const machine_case *c = &cases[i];
+        if (!full_build && (c->device.name[0] != '\0' || strstr(c->expected, "architecture") != NULL)) continue;
+        scratch s = scratch_create(NULL, NULL);
+        for (int k = 0; k < MAX_PARTS && c->parts[k] != NULL; k++) part_make(&s, c->parts[k]);
+        const unsigned group = c->in_group ? (unsigned)getegid() : (unsigned)getegid() + 1;
+        const gpu_diagnosis_question filled = {
+            .root = s.folder, .environment = c->environment, .groups = &group, .n_groups = 1};
+        gpu_diagnosis_question q = filled;
+        survey_fill(c, &q.survey);
+        seen found = {.ids = ""};
+        char words[256];
+        gpu_diagnose(s.ctx, &q, on_finding, &found);
+        with_gid(c->words, words, sizeof words);
+        if (strcmp(found.ids, c->expected) != 0)
+            fail_msg("case %zu: found '%s' instead of '%s': %s", i, found.ids, c->expected, found.words);
+        if (strstr(found.words, words) == NULL) fail_msg("case %zu: '%s' is not in: %s", i, words, found.words);
+        scratch_destroy(&s);
+    }
+}
+
+/* Files of /sys may hold anything. */
+static void strange_files_do_no_harm(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    char *noise = malloc(100000);
+    memset(noise, 'x', 99999);
+    noise[99999] = '\0';
+    static const char *const names[] = {"sys/bus/pci/devices/0000:03:00.0/vendor",
+                                        "sys/bus/pci/devices/0000:03:00.0/class",
+                                        "sys/class/kfd/kfd/topology/nodes/1/properties",
+                                        "proc/driver/nvidia/version",
+                                        "proc/cmdline",
+                                        "etc/group",
+                                        "proc/version"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) scratch_text(&s, names[i], i % 2 ? "" : noise);
+    scratch_text(&s, "sys/class/kfd/kfd/topology/nodes/2/properties", "gfx_target_version 18446744073709551615");
+    scratch_text(&s, "proc/driver/nvidia/version", "Kernel Module");
+    const gpu_diagnosis_question q = {.root = s.folder, .environment = (const char *const[]){NULL}};
+    seen found = {.ids = ""};
+    gpu_diagnose(s.ctx, &q, on_finding, &found);
+    free(noise);
+    scratch_destroy(&s);
+}
+
+/* The machine that the test runs on: whatever it is, the answer is whole sentences. */
+static void this_machine_is_answered(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    gpu_diagnosis_question q = {.root = "/"};
+    seen found = {.ids = ""};
+    devices_look(ctx, &q.survey);
+    gpu_diagnose(ctx, &q, on_finding, &found);
+    if (q.survey.n == 0) assert_true(found.ids[0] != '\0');
+    ol_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cause_is_told),
+        cmocka_unit_test(strange_files_do_no_harm),
+        cmocka_unit_test(this_machine_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
