@@ -219,7 +219,8 @@ static void run(const value *record, const char *data, const char *weights, cons
                            .map = r.adamw ? 0.05 : 0.005};
     r.half = test_compute() != DTYPE_F32;
     if (r.half)
-        r.limit = (tolerances){.items = 2e-2, .norm = INFINITY, .metrics = 2.0, .losses = INFINITY, .map = 1e-2};
+        r.limit = (tolerances){
+            .items = 2e-2, .norm = INFINITY, .metrics = 2.0, .losses = INFINITY, .map = r.adamw ? 0.05 : 1e-2};
     train_case_model(&r.c, start_model(&r.c, weights));
     start_values_set(r.c.model, start);
     val_open(&r);

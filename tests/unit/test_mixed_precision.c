@@ -141,7 +141,9 @@ static void an_overflow_skips_the_step(void **state) {
     static const char *const settings[] = {SMALL, "optimizer=AdamW", "nbs=2", NULL};
     train_case_options o = {.settings = settings};
     checkpoint c;
-    resumable(&s, &o, &c, 0x1p127);
+    /* beyond what the device's gradients bear: f32 on CPUs, f16 elsewhere */
+    const int power = strcmp(test_device_name(), "cpu") == 0 ? 127 : 26;
+    resumable(&s, &o, &c, ldexp(1.0, power));
     const int64_t updates = c.updates;
     char message[2048];
     float weight;
@@ -151,7 +153,7 @@ static void an_overflow_skips_the_step(void **state) {
     int n_skipped = 0;
     for (int i = 0; i < w.n_steps; i++) {
         const train_step *step = &w.steps[i];
-        assert_true(step->loss_scale == ldexp(1.0, 127 - n_skipped));
+        assert_true(step->loss_scale == ldexp(1.0, power - n_skipped));
         assert_true(step->skipped == !isfinite(step->grad_norm));
         for (int k = 0; k < 3; k++) assert_true(isfinite(step->items[k])); /* items are free of the scale */
         n_skipped += step->skipped;
@@ -160,7 +162,7 @@ static void an_overflow_skips_the_step(void **state) {
     checkpoint after;
     if (checkpoint_read(s.ctx, o.resume_path, &after) != OL_OK) fail_msg("%s", ol_context_message(s.ctx));
     assert_int_equal(after.updates, updates + w.n_steps - n_skipped);
-    assert_true(value_as_double(value_get(after.scaler, "scale")) == ldexp(1.0, 127 - n_skipped));
+    assert_true(value_as_double(value_get(after.scaler, "scale")) == ldexp(1.0, power - n_skipped));
     for (size_t i = 0; i < after.live.count; i++) {
         const tensor *t = &after.live.items[i].t;
         for (int64_t k = 0; t->type == DTYPE_F32 && k < shape_elements(&t->shape); k++)
@@ -219,6 +221,41 @@ static void waiting_gradients_keep_their_size_without_scaling(void **state) {
     }
     assert_true(fabsf(weight[0] - weight[1]) <= 1e-6f);
     checkpoint_deinit(&c);
+    scratch_destroy(&s);
+}
+
+/* On a device that has it: the steps of a run in half precision against those of the same run in f32. */
+static void half_precision_trains_as_f32(void **state) {
+    (void)state;
+    static const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", "epochs=1", NULL};
+    static const struct {
+        dtype type;
+        double items, norm;
+    } rows[] = {{DTYPE_F16, 0.01, 0.05}, {DTYPE_BF16, 0.05, 0.2}};
+    if (strcmp(test_device_name(), "cpu") == 0) skip();
+    scratch s = scratch_create(NULL, NULL);
+    char message[2048];
+    float weight;
+    train_case_options o = {.data = tiny_set(&s, 4, 1), .settings = settings};
+    witness full = {0};
+    assert_int_equal(run(&o, &full, message, &weight), OL_OK);
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        witness w = {0};
+        o.compute = rows[r].type;
+        assert_int_equal(run(&o, &w, message, &weight), OL_OK);
+        assert_int_equal(w.n_steps, full.n_steps);
+        for (int i = 0; i < w.n_steps; i++) {
+            const train_step *a = &full.steps[i], *b = &w.steps[i];
+            assert_false(b->skipped);
+            assert_true(b->loss_scale == (rows[r].type == DTYPE_F16 ? 65536.0 : 1.0));
+            double worst = 0.0;
+            for (int k = 0; k < 3; k++) worst = fmax(worst, fabs(a->items[k] - b->items[k]) / a->items[k]);
+            const double norm = fabs(a->grad_norm - b->grad_norm) / a->grad_norm;
+            printf("%s step %d: items within %.2g, gradient norm within %.2g\n", dtype_name(rows[r].type), i + 1, worst,
+                   norm);
+            if (!(worst <= rows[r].items && norm <= rows[r].norm)) fail_msg("%s differs", dtype_name(rows[r].type));
+        }
+    }
     scratch_destroy(&s);
 }
 
@@ -292,6 +329,7 @@ int main(void) {
         cmocka_unit_test(an_overflow_skips_the_step),
         cmocka_unit_test(too_many_skipped_steps_end_the_run),
         cmocka_unit_test(waiting_gradients_keep_their_size_without_scaling),
+        cmocka_unit_test(half_precision_trains_as_f32),
         cmocka_unit_test(predictions_are_compared_where_they_matter),
         cmocka_unit_test(a_model_agrees_with_itself),
     };

@@ -251,6 +251,10 @@ static ol_status planes_launch(gpu_device *g, const char *kernel_name, const op_
                      .hw = (gpu_i32)(t->shape.dim[2] * t->shape.dim[3]),
                      .ld = t->layout.block,
                      .scale = 1.0f};
+    if (t->layout.block == 1) { /* dense: one row */
+        a.n = a.c = a.c_padded = a.ld = 1;
+        a.hw = (gpu_i32)shape_elements(&t->shape);
+    }
     a.length = a.hw;
     char name[32];
     snprintf(name, sizeof name, "%s_%s", kernel_name, gpu_type_suffix(t->type));
@@ -262,15 +266,16 @@ static ol_status planes_launch(gpu_device *g, const char *kernel_name, const op_
     return gpu_check(g, g->driver->call.launch(g->driver, function, grid, 256, g->stream, &a), "changing a layout");
 }
 
-static bool is_map(const op_operand *t) {
-    return t->shape.rank == 4 && (t->type == DTYPE_F32 || t->type == DTYPE_F16 || t->type == DTYPE_BF16) &&
-           t->layout.block > 1;
+/* Whether the host's copy, dense f32, lies otherwise on the device: channels last, or in half precision. */
+static bool differs_on_host(const op_operand *t) {
+    const bool half = t->type == DTYPE_F16 || t->type == DTYPE_BF16;
+    return t->shape.rank == 4 && (half || (t->type == DTYPE_F32 && t->layout.block > 1));
 }
 
 static ol_status gpu_tensor_write(device *dev, void *address, const op_operand *t, const void *host) {
     gpu_device *g = (gpu_device *)dev;
     const size_t count = (size_t)shape_elements(&t->shape);
-    if (!is_map(t)) return gpu_copy_in(g, (gpu_pointer)(uintptr_t)address, host, count * dtype_bytes(t->type));
+    if (!differs_on_host(t)) return gpu_copy_in(g, (gpu_pointer)(uintptr_t)address, host, count * dtype_bytes(t->type));
     ol_status status = bind(g);
     if (status == OL_OK) status = gpu_staging_ensure(g, count * sizeof(float));
     if (status == OL_OK) status = gpu_copy_in(g, g->staging, host, count * sizeof(float));
@@ -280,7 +285,8 @@ static ol_status gpu_tensor_write(device *dev, void *address, const op_operand *
 static ol_status gpu_tensor_read(device *dev, const void *address, const op_operand *t, void *host) {
     gpu_device *g = (gpu_device *)dev;
     const size_t count = (size_t)shape_elements(&t->shape);
-    if (!is_map(t)) return gpu_copy_out(g, host, (gpu_pointer)(uintptr_t)address, count * dtype_bytes(t->type));
+    if (!differs_on_host(t))
+        return gpu_copy_out(g, host, (gpu_pointer)(uintptr_t)address, count * dtype_bytes(t->type));
     ol_status status = bind(g);
     if (status == OL_OK) status = gpu_staging_ensure(g, count * sizeof(float));
     if (status == OL_OK) status = planes_launch(g, "to_planes", t, (gpu_pointer)(uintptr_t)address);
