@@ -10,8 +10,9 @@
 #define LOSS_SCALE_START     65536.0
 #define LOSS_SCALE_GROWTH    2.0
 #define LOSS_SCALE_BACKOFF   0.5
-#define LOSS_SCALE_INTERVAL  2000 /* good steps in a row before it grows */
-#define LOSS_SCALE_MAX_SKIPS 20   /* skipped steps in a row that are too many */
+#define LOSS_SCALE_LEAST     0x1p-60 /* that a file may ask for: its inverse is a float too */
+#define LOSS_SCALE_INTERVAL  2000    /* good steps in a row before it grows */
+#define LOSS_SCALE_MAX_SKIPS 20      /* skipped steps in a row that are too many */
 
 typedef struct loss_scaler {
     bool on;

@@ -366,9 +366,10 @@ static ol_status scaler_restore(train_run_state *r, const value *scaler) {
     double stored = 1.0;
     int64_t n_good = 0;
     number_take(scaler, "scale", &stored);
-    if (!isfinite(stored) || stored <= 0.0) stored = 1.0;
+    const bool usable = isfinite(stored) && stored >= LOSS_SCALE_LEAST;
+    if (!usable) stored = 1.0;
     const value *tracker = value_get(scaler, "_growth_tracker");
-    if (r->scaler.on && value_get(scaler, "scale")) {
+    if (r->scaler.on && usable && value_get(scaler, "scale")) {
         r->scaler.scale = stored;
         if (tracker && value_as_int(tracker, &n_good) && n_good > 0) r->scaler.n_good = n_good;
     }

@@ -193,6 +193,30 @@ static void too_many_skipped_steps_end_the_run(void **state) {
     scratch_destroy(&s);
 }
 
+/* A scale that no run writes is not taken on. */
+static void a_useless_scale_in_a_file_is_passed_over(void **state) {
+    (void)state;
+    static const double scales[] = {0.0, -1.0, 1e-300, NAN, INFINITY};
+    static const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", NULL};
+    scratch s = scratch_create(NULL, NULL);
+    train_case_options o = {.settings = settings};
+    checkpoint c;
+    resumable(&s, &o, &c, 1.0);
+    o.save_dir = NULL;
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        char message[2048];
+        float weight;
+        witness w = {.interrupt_after_epochs = 1};
+        value *map = value_map(&c.arena);
+        assert_int_equal(value_set(&c.arena, map, "scale", value_float(&c.arena, scales[i])), OL_OK);
+        c.scaler = map;
+        assert_int_equal(run(&o, &w, message, &weight), OL_ERROR_INTERRUPTED);
+        assert_true(w.n_steps > 0 && w.steps[0].loss_scale == 65536.0 && !w.steps[0].skipped);
+    }
+    checkpoint_deinit(&c);
+    scratch_destroy(&s);
+}
+
 /* Gradients that wait for their step are taken on by a run without scaling: divided by the stored scale. */
 static void waiting_gradients_keep_their_size_without_scaling(void **state) {
     (void)state;
@@ -328,6 +352,7 @@ int main(void) {
         cmocka_unit_test(scaled_losses_train_as_unscaled_ones),
         cmocka_unit_test(an_overflow_skips_the_step),
         cmocka_unit_test(too_many_skipped_steps_end_the_run),
+        cmocka_unit_test(a_useless_scale_in_a_file_is_passed_over),
         cmocka_unit_test(waiting_gradients_keep_their_size_without_scaling),
         cmocka_unit_test(half_precision_trains_as_f32),
         cmocka_unit_test(predictions_are_compared_where_they_matter),
