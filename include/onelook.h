@@ -132,6 +132,17 @@ OL_API ol_status ol_device_get_info(ol_context *context, int index, ol_device_in
  */
 OL_API bool ol_is_available(ol_context *context, const char *device);
 
+typedef struct ol_selftest_options {
+    size_t struct_bytes; /* sizeof(ol_selftest_options) */
+    const char *device;  /* as the argument `device`; NULL or "": the first GPU, else the CPU */
+    const char *model;   /* what the short training run trains; NULL: yolo26n.yaml; "": no training run */
+    const char *report;  /* file that receives everything, to attach to a report; NULL: none */
+} ol_selftest_options;
+/* Compares the device with plain C code: every operation in every number format that it has, forward and backward, then
+ * a few training steps on a drawn batch against the CPU. Calls `line` with each row ("conv2d f16", "error …") and the
+ * verdict last. OL_ERROR_DEVICE when something is wrong. Takes seconds. */
+OL_API ol_status ol_selftest(ol_context *context, const ol_selftest_options *options, ol_report_fn line, void *user);
+
 /* The user's settings: runs_dir, datasets_dir, weights_dir. Kept in ${ONELOOK_CONFIG_DIR}/settings.json, else
  * ${YOLO_CONFIG_DIR}/Onelook/…, else ${XDG_CONFIG_HOME:-~/.config}/Onelook/…; without a file the defaults hold. */
 OL_API ol_status ol_preferences_list(ol_context *context, ol_report_fn line, void *user);

@@ -14,9 +14,11 @@ static const char *const old_flags[] = {"half", "int8", "end2end", "boxes", "hid
 static const struct special {
     const char *word, *singular;
     char letter;
-} specials[] = {{"help", "help", 'h'},          {"checks", "check", '\0'}, {"version", "version", 'v'},
-                {"settings", "setting", 's'},   {"cfg", "cfg", '\0'},      {"copy-cfg", "copy-cfg", 'c'},
-                {"shapes", "shape", '\0'},      {"login", "login", '\0'},  {"logout", "logout", 'l'},
+} specials[] = {{"help", "help", 'h'},          {"checks", "check", '\0'},
+                {"version", "version", 'v'},    {"settings", "setting", 's'},
+                {"cfg", "cfg", '\0'},           {"copy-cfg", "copy-cfg", 'c'},
+                {"shapes", "shape", '\0'},      {"selftest", "selftests", '\0'},
+                {"login", "login", '\0'},       {"logout", "logout", 'l'},
                 {"solutions", "solution", '\0'}};
 
 static const char *find_word(const char *const *words, const char *x) {

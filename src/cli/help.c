@@ -9,6 +9,7 @@ static const struct special_help {
     {"help", "this text; 'help --markdown' prints the whole reference"},
     {"version", "the version number"},
     {"checks", "CPU, memory, disk, libraries, and the devices found or why not"},
+    {"selftest", "compares a device with plain C code, op by op, and writes onelook-selftest.txt (device=0)"},
     {"cfg", "all arguments with their defaults, as yaml"},
     {"copy-cfg", "the same into default_copy.yaml, to edit and pass as cfg=default_copy.yaml"},
     {"settings", "folders of runs, data sets and weights; 'settings runs_dir=…' changes one, 'settings reset' all"},

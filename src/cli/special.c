@@ -85,17 +85,22 @@ static bool number_of(program *p, const char *name, long fallback, long low, lon
     return false;
 }
 
-static int run_shapes(program *p) {
-    static const char *const names[] = {"dir", "n_train", "n_val", "size", "seed"};
+/* Refuses arguments that are none of the word's own; `listed` says which there are. */
+static bool only_own_arguments(program *p, const char *word, const char *const *names, size_t n, const char *listed) {
     for (size_t i = 0; i < p->command.n_pairs; i++) {
         size_t known = 0;
-        while (known < 5 && strcmp(names[known], p->command.pairs[i].key) != 0) known++;
-        if (known < 5) continue;
-        terminal_logf(&p->terminal, OL_LOG_ERROR,
-                      "'%.100s' is not an argument of 'yolo shapes'; there are dir, n_train, n_val, size and seed",
-                      p->command.pairs[i].key);
-        return 1;
+        while (known < n && strcmp(names[known], p->command.pairs[i].key) != 0) known++;
+        if (known < n) continue;
+        terminal_logf(&p->terminal, OL_LOG_ERROR, "'%.100s' is not an argument of 'yolo %s'; there are %s",
+                      p->command.pairs[i].key, word, listed);
+        return false;
     }
+    return true;
+}
+
+static int run_shapes(program *p) {
+    static const char *const names[] = {"dir", "n_train", "n_val", "size", "seed"};
+    if (!only_own_arguments(p, "shapes", names, 5, "dir, n_train, n_val, size and seed")) return 1;
     const char *folder = command_value(&p->command, "dir");
     if (folder == NULL || *folder == '\0') {
         terminal_log(&p->terminal, OL_LOG_ERROR,
@@ -115,6 +120,21 @@ static int run_shapes(program *p) {
     return 0;
 }
 
+/* The exit code is 1 when the device computes anything wrongly. */
+static int run_selftest(program *p) {
+    static const char *const names[] = {"device", "model", "report"};
+    if (!only_own_arguments(p, "selftest", names, 3, "device, model and report")) return 1;
+    const char *report = command_value(&p->command, "report"), *model = command_value(&p->command, "model");
+    const ol_selftest_options options = {.struct_bytes = sizeof options,
+                                         .device = command_value(&p->command, "device"),
+                                         .model = model != NULL && strcmp(model, "None") == 0 ? "" : model,
+                                         .report = report != NULL ? report : "onelook-selftest.txt"};
+    const ol_status status = ol_selftest(p->context, &options, print_row, &p->terminal);
+    if (command_report(p, status) != OL_OK) return 1;
+    terminal_print(&p->terminal, "%-23s%s\n", "Report", options.report);
+    return 0;
+}
+
 static int run_not_ours(program *p) {
     terminal_logf(&p->terminal, OL_LOG_ERROR,
                   "'%s' is not part of Onelook: it has no accounts and sends nothing; 'yolo help' shows what there is",
@@ -125,9 +145,9 @@ static int run_not_ours(program *p) {
 static const struct special_row {
     const char *word;
     int (*run)(program *p);
-} rows[] = {{"help", run_help},         {"version", run_version},   {"checks", run_checks}, {"cfg", run_cfg},
-            {"copy-cfg", run_copy_cfg}, {"settings", run_settings}, {"shapes", run_shapes}, {"login", run_not_ours},
-            {"logout", run_not_ours},   {"solutions", run_not_ours}};
+} rows[] = {{"help", run_help},         {"version", run_version},   {"checks", run_checks},     {"cfg", run_cfg},
+            {"selftest", run_selftest}, {"copy-cfg", run_copy_cfg}, {"settings", run_settings}, {"shapes", run_shapes},
+            {"login", run_not_ours},    {"logout", run_not_ours},   {"solutions", run_not_ours}};
 
 int command_run_special(program *p) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

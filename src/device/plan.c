@@ -282,6 +282,10 @@ void plan_profile_enable(plan *p, bool on) {
     p->profiling = on;
 }
 
+double plan_op_seconds(const plan *p, size_t op) {
+    return p->ops[op].seconds;
+}
+
 ol_status plan_profile_report(const plan *p, text *out) {
     double by_kind[OP_KIND_COUNT] = {0}, total = 0.0;
     for (size_t i = 0; i < p->g->n_ops; i++) {

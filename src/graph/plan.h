@@ -30,6 +30,7 @@ ol_status plan_run(plan *p);
 size_t plan_memory_bytes(const plan *p);
 /* Per-op seconds of the last run when profiling is on; for `yolo` benches and tests. */
 void plan_profile_enable(plan *p, bool on);
+double plan_op_seconds(const plan *p, size_t op);
 ol_status plan_profile_report(const plan *p, text *out);
 
 /* --- implemented by src/device; declared here because plans hand them around --- */

@@ -1,5 +1,7 @@
 /* The public interface: options, models, pictures in memory, results, failing memory; several runs in one process. */
+#include "base/file.h"
 #include "golden.h"
+#include "scratch.h"
 
 #include "onelook.h"
 
@@ -233,9 +235,45 @@ static void devices_are_described(void **state) {
     ol_context_destroy(ctx);
 }
 
+typedef struct verdicts {
+    int n_ops, n_steps;
+    char last[128];
+} verdicts;
+
+static void count_rows(void *user, const char *label, const char *words) {
+    verdicts *v = user;
+    v->n_ops += strstr(label, " f32") != NULL;
+    v->n_steps += strncmp(label, "training step", 13) == 0;
+    snprintf(v->last, sizeof v->last, "%s %s", label, words);
+}
+
+static void the_selftest_passes_and_reports(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    scratch s = scratch_create(NULL, NULL);
+    const char *path = scratch_path(&s, "report.txt");
+    ol_selftest_options o = {.struct_bytes = sizeof o, .device = "cpu", .report = path};
+    verdicts v = {.n_ops = 0};
+    if (ol_selftest(ctx, &o, count_rows, &v) != OL_OK) fail_msg("%s", ol_context_message(ctx));
+    assert_true(v.n_ops > 20);
+    assert_int_equal(v.n_steps, 3);
+    assert_non_null(strstr(v.last, "Verdict  PASSED"));
+    char *written = NULL;
+    size_t n = 0;
+    assert_int_equal(file_read(ctx, path, 0, &written, &n), OL_OK);
+    assert_non_null(strstr(written, "conv2d_grad_w f32"));
+    assert_non_null(strstr(written, "Instruction sets"));
+    mem_free(ctx, written);
+    o.device = "cuda:77";
+    assert_int_equal(ol_selftest(ctx, &o, count_rows, &v), OL_ERROR_DEVICE);
+    scratch_destroy(&s);
+    ol_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(arguments_are_listed_and_set),
                                        cmocka_unit_test(devices_are_described),
+                                       cmocka_unit_test(the_selftest_passes_and_reports),
                                        cmocka_unit_test(pictures_in_memory_give_the_same_boxes_alone_and_in_a_batch),
                                        cmocka_unit_test(an_interrupt_ends_one_call_and_not_the_next),
                                        cmocka_unit_test(structs_may_be_older_than_the_library),

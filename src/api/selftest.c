@@ -1,0 +1,258 @@
+/* The public self-test: op table, short training run, report file. */
+#include "device/selftest.h"
+
+#include "api/device_choice.h"
+#include "api/model.h"
+#include "base/file.h"
+#include "ops/detect_loss.h"
+#include "train/optimizer.h"
+#include "train/step_plans.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { N_STEPS = 3, N_PICTURES = 2, SIDE = 64, N_TARGETS = 4 };
+/* Short runs in each number format, with the loss scale. Limits are of a loss item, relative to the CPU's in f32: the
+ * first step sees the same weights, later ones what rounding made of them. */
+static const struct training_kind {
+    dtype compute;
+    double scale, limits[N_STEPS];
+} training_kinds[] = {{DTYPE_F32, 1.0, {1e-3, 1e-2, 3e-2}}, {DTYPE_F16, 128.0, {2e-2, 5e-2, 1e-1}}};
+
+typedef struct selftest_run {
+    ol_context *ctx;
+    device *dev;
+    ol_report_fn line;
+    void *user;
+    text report;
+    int n_wrong, n_lines;
+} selftest_run;
+
+static void report_line(void *user, const char *label, const char *words) {
+    selftest_run *r = user;
+    text_printf(&r->report, "%-23s%s\n", label, words);
+}
+
+static void tell(selftest_run *r, const char *label, const char *words) {
+    report_line(r, label, words);
+    r->line(r->user, label, words);
+}
+
+static void op_line(void *user, const selftest_line *l) {
+    selftest_run *r = user;
+    char label[64], words[512];
+    snprintf(label, sizeof label, "%s %s", op_info_of(l->kind)->name, dtype_name(l->compute));
+    if (l->message[0] != '\0')
+        snprintf(words, sizeof words, " FAILED  %s", l->message);
+    else if (l->n_cases == 0)
+        snprintf(words, sizeof words, " FAILED  not reached");
+    else
+        snprintf(words, sizeof words, " %s  error %.1e (limit %.0e)  %9.4f ms  %d case%s", l->ok ? "ok    " : "WRONG ",
+                 l->error, l->limit, l->milliseconds, l->n_cases, l->n_cases == 1 ? "" : "s");
+    r->n_lines++;
+    tell(r, label, words);
+}
+
+/* --- the short training run --- */
+
+typedef struct trial_batch {
+    uint8_t images[N_PICTURES * 3 * SIDE * SIDE];
+    float targets[N_PICTURES * N_TARGETS * 5];
+    int32_t counts[N_PICTURES];
+} trial_batch;
+
+/* Smooth colours, and two boxes a picture. */
+static void batch_draw(trial_batch *b, int channels) {
+    for (int i = 0; i < N_PICTURES * channels; i++)
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++)
+                b->images[(i * SIDE + y) * SIDE + x] = (uint8_t)(40 * i + 3 * x + (5 + i) * y + x * y / 9);
+    for (int i = 0; i < N_PICTURES; i++) {
+        b->counts[i] = 2;
+        for (int k = 0; k < 2; k++) {
+            const float row[5] = {0.0f, 0.3f + 0.35f * (float)k, 0.4f + 0.1f * (float)i, 0.4f, 0.3f + 0.1f * (float)k};
+            memcpy(b->targets + (i * N_TARGETS + k) * 5, row, sizeof row);
+        }
+    }
+}
+
+static ol_status gains_write(const step_plan *s, int nc, double scale, float *gains) {
+    const float first[LOSS_GAIN_CLASSES] = {7.5f, 0.5f, 1.5f, 1.0f, (float)(N_PICTURES * scale)};
+    memcpy(gains, first, sizeof first);
+    for (int c = 0; c < nc; c++) gains[LOSS_GAIN_CLASSES + c] = 1.0f;
+    ol_status status = OL_OK;
+    for (int branch = 0; branch < 2 && status == OL_OK; branch++)
+        if (s->refs.gains[branch] != TENSOR_NONE)
+            status =
+                plan_write(s->plan, s->refs.gains[branch], gains, ((size_t)nc + LOSS_GAIN_CLASSES) * sizeof *gains);
+    return status;
+}
+
+static ol_status step_run(const step_plan *s, const trial_batch *b, const model *m, double scale, float *gains,
+                          float items[6]) {
+    ol_status status =
+        plan_write(s->plan, s->refs.image, b->images, (size_t)N_PICTURES * (size_t)m->desc.channels * SIDE * SIDE);
+    if (status == OL_OK) status = plan_write(s->plan, s->refs.targets, b->targets, sizeof b->targets);
+    if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->counts, sizeof b->counts);
+    if (status == OL_OK) status = gains_write(s, m->desc.nc, scale, gains);
+    if (status == OL_OK) status = plan_run(s->plan);
+    for (int branch = 0; branch < 2 && status == OL_OK; branch++)
+        if (s->refs.loss_items[branch] != TENSOR_NONE)
+            status = plan_read(s->plan, s->refs.loss_items[branch], items + 3 * branch, 3 * sizeof *items);
+    return status;
+}
+
+/* A few steps of MuSGD from the model's weights, which stay as they are. */
+static ol_status steps_run(ol_context *ctx, device *dev, const model *m, const trial_batch *b,
+                           const struct training_kind *kind, float items[N_STEPS][6]) {
+    param_store *store = NULL;
+    optimizer *opt = NULL;
+    step_plans *plans = NULL;
+    step_plan *s = NULL;
+    double norm;
+    float *gains = mem_alloc0(ctx, (size_t)m->desc.nc + LOSS_GAIN_CLASSES, sizeof *gains);
+    ol_status status = gains == NULL ? OL_ERROR_MEMORY : param_store_create(ctx, dev, m, OPTIMIZER_MUSGD, &store);
+    if (status == OL_OK) status = optimizer_create(store, OPTIMIZER_MUSGD, 0.001, 0.9, 0.0005, &opt);
+    if (status == OL_OK) status = step_plans_create(ctx, dev, m, store, N_TARGETS, kind->compute, &plans);
+    if (status == OL_OK) status = step_plans_get(plans, N_PICTURES, SIDE, SIDE, &s);
+    for (int i = 0; i < N_STEPS && status == OL_OK; i++) {
+        status = step_run(s, b, m, kind->scale, gains, items[i]);
+        if (status == OL_OK) status = optimizer_advance(opt, kind->scale, &norm);
+    }
+    step_plans_destroy(plans);
+    optimizer_destroy(opt);
+    param_store_destroy(store);
+    mem_free(ctx, gains);
+    return status;
+}
+
+/* Both devices' loss items of one step; false when they are too far apart. */
+static bool step_compare(selftest_run *r, const struct training_kind *kind, int step, const float found[6],
+                         const float expected[6]) {
+    char label[32], words[256];
+    double worst = 0.0;
+    for (int k = 0; k < 6; k++) {
+        const double size = fabs((double)expected[k]) > 1e-3 ? fabs((double)expected[k]) : 1e-3;
+        const double error = fabs((double)found[k] - (double)expected[k]) / size;
+        if (!(error <= worst)) worst = isnan(error) ? (double)INFINITY : error;
+    }
+    const bool ok = worst <= kind->limits[step];
+    snprintf(label, sizeof label, "training step %d %s", step + 1, dtype_name(kind->compute));
+    snprintf(words, sizeof words, " %s  error %.1e (limit %.0e)  box %.4f cls %.4f l1 %.4f, CPU %.4f %.4f %.4f",
+             ok ? "ok    " : "WRONG ", worst, kind->limits[step], (double)found[0], (double)found[1], (double)found[2],
+             (double)expected[0], (double)expected[1], (double)expected[2]);
+    tell(r, label, words);
+    return ok;
+}
+
+static ol_status kind_compare(selftest_run *r, const struct training_kind *kind, const model *m, const trial_batch *b,
+                              float expected[N_STEPS][6]) {
+    float found[N_STEPS][6] = {{0}};
+    const ol_status status = steps_run(r->ctx, r->dev, m, b, kind, found);
+    if (status == OL_ERROR_INTERRUPTED) return status;
+    r->n_lines += N_STEPS;
+    if (status == OL_OK) {
+        for (int i = 0; i < N_STEPS; i++) r->n_wrong += step_compare(r, kind, i, found[i], expected[i]) ? 0 : 1;
+        return OL_OK;
+    }
+    char why[512], label[32], words[560];
+    ctx_message(r->ctx, why, sizeof why);
+    ctx_clear(r->ctx);
+    snprintf(label, sizeof label, "training %s", dtype_name(kind->compute));
+    snprintf(words, sizeof words, " FAILED  %s", why[0] != '\0' ? why : ol_status_name(status));
+    tell(r, label, words);
+    r->n_wrong += N_STEPS;
+    return OL_OK;
+}
+
+static ol_status training_compare(selftest_run *r, const char *path, size_t n_kinds) {
+    ol_model *m = NULL;
+    device *cpu = NULL;
+    float expected[N_STEPS][6] = {{0}};
+    trial_batch *b = mem_alloc0(r->ctx, 1, sizeof *b);
+    ol_status status = b == NULL ? OL_ERROR_MEMORY : model_open(r->ctx, path, &m);
+    if (status == OL_OK && m->model->desc.channels != 3)
+        status = ctx_fail(r->ctx, OL_ERROR_ARGUMENT, "%s: the self-test needs a model of three channels", path);
+    if (status == OL_OK) status = device_open(r->ctx, "cpu", &cpu);
+    if (status == OL_OK) {
+        batch_draw(b, 3);
+        status = steps_run(r->ctx, cpu, m->model, b, &training_kinds[0], expected);
+    }
+    for (size_t i = 0; i < n_kinds && status == OL_OK; i++)
+        status = kind_compare(r, &training_kinds[i], m->model, b, expected);
+    device_close(cpu);
+    ol_model_destroy(m);
+    mem_free(r->ctx, b);
+    return status;
+}
+
+static void head_tell(selftest_run *r) {
+    char words[256], now[32] = "";
+    device_description d;
+    device_describe(r->dev, &d);
+    snprintf(words, sizeof words, "%s (%s%s%llu MiB)", d.label, d.title, d.title[0] != '\0' ? ", " : "",
+             (unsigned long long)(d.memory_bytes >> 20));
+    const time_t t = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&t, &utc) != NULL) strftime(now, sizeof now, "%Y-%m-%d %H:%M UTC", &utc);
+    report_line(r, "Onelook self-test", ol_version());
+    report_line(r, "Date", now);
+    tell(r, "Device", words);
+}
+
+static ol_status tests_run(selftest_run *r, const char *model) {
+    static const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    device_description d;
+    device_describe(r->dev, &d);
+    ol_status status = OL_OK;
+    for (size_t i = 0; i < (d.is_gpu ? 3u : 1u) && status == OL_OK; i++) { /* CPUs compute in f32 alone */
+        int n_wrong = 0;
+        status = device_selftest(r->ctx, r->dev, types[i], op_line, r, &n_wrong);
+        r->n_wrong += n_wrong;
+    }
+    if (status == OL_OK && model[0] != '\0') status = training_compare(r, model, d.is_gpu ? 2 : 1);
+    return status;
+}
+
+static ol_status verdict(selftest_run *r, const char *path) {
+    char words[256];
+    device_description d;
+    device_describe(r->dev, &d);
+    if (r->n_wrong == 0)
+        snprintf(words, sizeof words, " PASSED  all %d checks on %s", r->n_lines, d.label);
+    else
+        snprintf(words, sizeof words, " FAILED  %d of %d checks on %s", r->n_wrong, r->n_lines, d.label);
+    tell(r, "Verdict", words);
+    text_printf(&r->report, "\n");
+    ol_status status = OL_OK;
+    if (path != NULL) {
+        ol_system_report(r->ctx, report_line, r);
+        status =
+            r->report.failed ? OL_ERROR_MEMORY : file_write_atomic(r->ctx, path, text_c(&r->report), r->report.length);
+    }
+    if (status != OL_OK || r->n_wrong == 0) return status;
+    return ctx_fail(r->ctx, OL_ERROR_DEVICE,
+                    "%s fails %d of %d checks of the self-test: do not train on it; please report it%s%s", d.label,
+                    r->n_wrong, r->n_lines, path != NULL ? " and attach " : "", path != NULL ? path : "");
+}
+
+ol_status ol_selftest(ol_context *ctx, const ol_selftest_options *options, ol_report_fn line, void *user) {
+    ctx_clear(ctx);
+    selftest_run r = {.ctx = ctx, .line = line, .user = user};
+    char name[16];
+    ol_selftest_options o = {0};
+    memcpy(&o, options, options->struct_bytes < sizeof o ? options->struct_bytes : sizeof o);
+    text_init(&r.report, ctx);
+    ol_status status = device_choose_text(ctx, o.device != NULL ? o.device : "", false, name);
+    if (status == OL_OK) status = device_open(ctx, name, &r.dev);
+    if (status == OL_OK) {
+        head_tell(&r);
+        status = tests_run(&r, o.model != NULL ? o.model : "yolo26n.yaml");
+        if (status == OL_OK) status = verdict(&r, o.report);
+    }
+    device_close(r.dev);
+    text_deinit(&r.report);
+    return end_call(ctx, status);
+}

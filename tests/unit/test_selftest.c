@@ -1,0 +1,87 @@
+/* The self-test on the CPU (or the device that tests run on): covers every op, finds nothing wrong, notices an error.
+ */
+#include "device/device.h"
+#include "device/selftest.h"
+#include "golden.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void check_line(void *user, const selftest_line *line) {
+    int *n = user;
+    (*n)++;
+    if (!line->ok)
+        print_error("%s: error %g of %g in %d cases %s\n", op_info_of(line->kind)->name, line->error, line->limit,
+                    line->n_cases, line->message);
+    assert_true(line->n_cases > 0);
+    assert_true(isfinite(line->error) && line->milliseconds >= 0);
+}
+
+static void every_op_is_right(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    device *dev = NULL;
+    int n = 0, n_wrong = -1;
+    assert_int_equal(device_open(ctx, test_device_name(), &dev), OL_OK);
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, check_line, &n, &n_wrong), OL_OK);
+    assert_int_equal(n, OP_KIND_COUNT);
+    assert_int_equal(n_wrong, 0);
+    device_close(dev);
+    ol_context_destroy(ctx);
+}
+
+static const device_api *honest;
+
+static ol_status read_wrong(device *dev, const void *address, const op_operand *t, void *host) {
+    const ol_status status = honest->tensor_read(dev, address, t, host);
+    if (status == OL_OK && t->type == DTYPE_F32 && t->shape.rank == 4) ((float *)host)[0] += 0.25f;
+    return status;
+}
+
+static ol_status launch_never(device *dev, kernel *k, const kernel_memory *memory) {
+    (void)k, (void)memory;
+    return ctx_fail(dev->ctx, OL_ERROR_DEVICE, "the card is gone");
+}
+
+static void count_wrong(void *user, const selftest_line *line) {
+    int *kinds = user;
+    kinds[line->kind] = line->ok ? 0 : 1;
+    if (line->kind == OP_IMAGE_FLOAT && line->n_cases == 0)
+        assert_string_equal(line->message, "layer image_float (image_float): the card is gone");
+}
+
+/* A device that answers wrongly, and one that fails at once. */
+static void a_bad_device_is_noticed(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    device *dev = NULL;
+    int n_wrong = 0, wrong[OP_KIND_COUNT];
+    assert_int_equal(device_open(ctx, "cpu", &dev), OL_OK);
+    honest = dev->api;
+    device_api bad = *honest;
+    bad.tensor_read = read_wrong;
+    dev->api = &bad;
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, count_wrong, wrong, &n_wrong), OL_OK);
+    assert_true(wrong[OP_CONV2D] && wrong[OP_MAX_POOL] && wrong[OP_CONV2D_GRAD_X] && !wrong[OP_DETECT_LOSS]);
+    bad = *honest;
+    bad.launch = launch_never;
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, count_wrong, wrong, &n_wrong), OL_OK);
+    assert_int_equal(n_wrong, OP_KIND_COUNT);
+    dev->api = honest;
+    device_close(dev);
+    ol_context_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_is_right),
+        cmocka_unit_test(a_bad_device_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
