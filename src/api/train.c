@@ -1,6 +1,7 @@
 /* Train: data, start weights, loaders and the trainer, with val as its validation. */
 #include "train/trainer.h"
 
+#include "api/batch_choice.h"
 #include "api/device_choice.h"
 #include "api/precision.h"
 #include "api/preferences.h"
@@ -30,6 +31,7 @@ typedef struct training {
     runner *runner; /* validates it */
     int batch, imgsz, stride;
     dtype compute; /* of activations in the run and its validation */
+    bool has_precision;
     int nc;
     const char *const *names;
     train_outcome outcome;
@@ -195,6 +197,55 @@ static ol_status open_set(training *t, data_split split, dataset **out) {
     return status;
 }
 
+enum {
+    FIT_TARGETS = 256
+}; /* rows a picture in the estimate: a set's own number is known later, and is small beside maps */
+
+static train_fit fit_of(const training *t) {
+    const double growth = isnan(t->s.multi_scale) ? 0.0 : t->s.multi_scale;
+    const int largest = (int)((double)t->imgsz * (1.0 + growth)) / t->stride * t->stride;
+    return (train_fit){.ctx = t->ctx,
+                       .dev = t->handle->device,
+                       .model = t->model,
+                       .compute = t->compute,
+                       .size = largest > t->imgsz ? largest : t->imgsz,
+                       .n_images = t->train_set->n,
+                       .max_targets = FIT_TARGETS};
+}
+
+/* The number type is settled before: half the bytes are twice the pictures. args.yaml and checkpoints get the number,
+ * so that a resumed run has the same batches. */
+static ol_status choose_batch(training *t) {
+    const bool is_open = t->s.batch < 1.0;
+    device_description d;
+    device_describe(t->handle->device, &d);
+    ol_status status = OL_OK;
+    if (is_open && d.is_gpu) {
+        status = precision_of_training(t->ctx, t->handle->device, t->model, &t->s, 2, t->imgsz, &t->compute);
+        t->has_precision = status == OL_OK;
+    }
+    const train_fit fit = fit_of(t);
+    if (status == OL_OK) status = batch_choose(&fit, &t->s, &t->batch);
+    if (status != OL_OK || !is_open || !d.is_gpu) return status;
+    arena a;
+    arena_init(&a, t->ctx, 0);
+    const value *v = value_int(&a, t->batch);
+    status = v != NULL ? settings_set_quietly(&t->s, SETTING_ID_batch, v) : OL_ERROR_MEMORY;
+    arena_deinit(&a);
+    return status;
+}
+
+/* A run that ran out of the device's memory: what it had is given back, then the message gets numbers. */
+static ol_status explain_memory(training *t) {
+    device_description d;
+    device_describe(t->handle->device, &d);
+    if (!d.is_gpu || t->train_set == NULL || t->batch == 0) return OL_ERROR_MEMORY;
+    if (t->runner != NULL) runner_destroy(t->runner);
+    t->runner = NULL;
+    const train_fit fit = fit_of(t);
+    return batch_explain(&fit, t->batch);
+}
+
 /* Batch norm over one value a channel is undefined: refused before the run instead of failing in it. */
 static ol_status check_last_batch(const training *t) {
     const int n = t->train_set->n, batch = t->batch < n ? t->batch : n, last = n % batch == 0 ? batch : n % batch;
@@ -216,8 +267,8 @@ static ol_status make_loaders(training *t) {
     if (status != OL_OK) return status;
     t->stride = model_stride(t->model);
     t->imgsz = square_size(t->ctx, &t->s, t->stride);
-    t->batch = train_batch_size(t->ctx, &t->s);
-    status = check_last_batch(t);
+    status = choose_batch(t);
+    if (status == OL_OK) status = check_last_batch(t);
     if (status != OL_OK) return status;
     const int threads = ctx_threads(t->ctx);
     loader_options training_options = loader_options_train(&t->s, t->batch, t->imgsz, t->stride);
@@ -371,7 +422,7 @@ static ol_status prepare(training *t, const ol_options *options) {
     if (status == OL_OK && t->s.verbose) status = model_log_layers(t->model);
     if (status == OL_OK) status = model_log_summary(t->model, false, MODEL_BOTH);
     if (status == OL_OK) status = make_loaders(t);
-    if (status == OL_OK)
+    if (status == OL_OK && !t->has_precision)
         status = precision_of_training(t->ctx, t->handle->device, t->model, &t->s, t->batch, t->imgsz, &t->compute);
     if (status == OL_OK && t->resumes)
         ctx_log(t->ctx, OL_LOG_INFO, "Resuming training %s from epoch %lld to %d total epochs", t->handle->path,
@@ -386,6 +437,7 @@ ol_status ol_train(ol_model *m, const ol_options *options, ol_train_result *resu
     training t = {.handle = m, .ctx = m->ctx};
     ol_status status = prepare(&t, options);
     if (status == OL_OK) status = run(&t);
+    if (status == OL_ERROR_MEMORY) status = explain_memory(&t);
     ol_train_result filled = {.precision = (double)NAN,
                               .recall = (double)NAN,
                               .map50 = (double)NAN,

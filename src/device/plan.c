@@ -112,7 +112,8 @@ static ol_status kernels_compile(plan *p) {
     return status != OL_OK ? status : end;
 }
 
-ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out) {
+/* Everything but the arena and the scratch memory. */
+static ol_status plan_prepare(ol_context *ctx, device *dev, const graph *g, plan **out) {
     plan *p = mem_alloc0(ctx, 1, sizeof *p);
     if (p == NULL) return OL_ERROR_MEMORY;
     p->ctx = ctx;
@@ -126,12 +127,31 @@ ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out) 
     if (p->ops == NULL || p->address == NULL) goto fail;
     if ((status = memory_map_create(ctx, dev, g, &p->map)) != OL_OK) goto fail;
     if ((status = kernels_compile(p)) != OL_OK) goto fail;
-    if ((status = dev->api->buffer_create(dev, p->map.arena_bytes, &p->arena)) != OL_OK) goto fail;
-    if ((status = dev->api->buffer_create(dev, p->scratch_bytes, &p->scratch)) != OL_OK) goto fail;
-    addresses_set(p);
     *out = p;
     return OL_OK;
 fail:
+    plan_destroy(p);
+    return status;
+}
+
+ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out) {
+    plan *p = NULL;
+    ol_status status = plan_prepare(ctx, dev, g, &p);
+    if (status == OL_OK) status = dev->api->buffer_create(dev, p->map.arena_bytes, &p->arena);
+    if (status == OL_OK) status = dev->api->buffer_create(dev, p->scratch_bytes, &p->scratch);
+    if (status != OL_OK) {
+        plan_destroy(p);
+        return status;
+    }
+    addresses_set(p);
+    *out = p;
+    return OL_OK;
+}
+
+ol_status plan_measure(ol_context *ctx, device *dev, const graph *g, size_t *bytes) {
+    plan *p = NULL;
+    const ol_status status = plan_prepare(ctx, dev, g, &p);
+    if (status == OL_OK) *bytes = plan_memory_bytes(p);
     plan_destroy(p);
     return status;
 }

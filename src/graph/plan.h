@@ -14,6 +14,9 @@ typedef struct plan plan;
 ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out);
 void plan_destroy(plan *p);
 
+/* What a plan of this graph takes of the device's memory, without taking it. */
+ol_status plan_measure(ol_context *ctx, device *dev, const graph *g, size_t *bytes);
+
 /* Gives a PARAM, BUFFER or GRAD tensor its memory (dense, logical order, `offset_bytes` into `buffer`, which outlives
  * the plan). All of them must be bound before the first run. */
 ol_status plan_bind(plan *p, tensor_ref t, device_buffer *buffer, size_t offset_bytes);
@@ -43,6 +46,8 @@ typedef struct device_description {
     uint64_t memory_bytes;
 } device_description;
 void device_describe(const device *dev, device_description *out);
+/* False where the device does not say (CPUs). Free memory of 0 means that the driver does not tell. */
+bool device_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out); /* cleared */
 void device_buffer_destroy(device_buffer *b);
 ol_status device_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes);

@@ -73,7 +73,7 @@ static ol_status derive(const step_plans *p, step_plan *s) {
     return status;
 }
 
-static ol_status slot_build(const step_plans *p, step_plan *s, int n, int h, int w) {
+static ol_status slot_graph(const step_plans *p, step_plan *s, int n, int h, int w) {
     const model_graph_options options = {.mode = MODEL_TRAIN,
                                          .batch = n,
                                          .height = h,
@@ -86,7 +86,11 @@ static ol_status slot_build(const step_plans *p, step_plan *s, int n, int h, int
     *s = (step_plan){.n = n, .h = h, .w = w};
     ol_status status = graph_create(p->ctx, &s->graph);
     if (status == OL_OK) status = model_build(p->model, s->graph, &options, &s->refs);
-    if (status == OL_OK) status = derive(p, s);
+    return status == OL_OK ? derive(p, s) : status;
+}
+
+static ol_status slot_build(const step_plans *p, step_plan *s, int n, int h, int w) {
+    ol_status status = slot_graph(p, s, n, h, w);
     if (status == OL_OK) status = plan_create(p->ctx, p->dev, s->graph, &s->plan);
     if (status == OL_OK) status = param_store_bind(p->store, s->graph, s->plan);
     if (status != OL_OK) {
@@ -113,6 +117,14 @@ ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out) {
     oldest->last_use = ++p->clock;
     *out = oldest;
     return OL_OK;
+}
+
+ol_status step_plans_measure(const step_plans *p, int n, int h, int w, size_t *bytes) {
+    step_plan s;
+    ol_status status = slot_graph(p, &s, n, h, w);
+    if (status == OL_OK) status = plan_measure(p->ctx, p->dev, s.graph, bytes);
+    slot_clear(&s);
+    return status;
 }
 
 size_t step_plans_memory_bytes(const step_plans *p) {

@@ -221,6 +221,18 @@ static ol_status files_finish(train_run_state *r, train_outcome *out) {
     return status;
 }
 
+/* Files are written whole or not at all, so what the last epoch left can be resumed. */
+static ol_status device_lost(train_run_state *r) {
+    char message[768];
+    ctx_message(r->ctx, message, sizeof message);
+    if (!r->last_path || !file_exists(r->last_path)) return OL_ERROR_DEVICE;
+    ctx_clear(r->ctx);
+    return ctx_fail(r->ctx, OL_ERROR_DEVICE,
+                    "%s. The run stopped in epoch %d of %d; what the last finished epoch left is whole: go on with "
+                    "resume=True model=%s",
+                    message, r->epoch + 1, r->epochs, r->last_path);
+}
+
 ol_status train_run(const train_setup *setup, train_outcome *out) {
     train_run_state r;
     train_outcome result = {.best_fitness = NAN};
@@ -242,6 +254,7 @@ ol_status train_run(const train_setup *setup, train_outcome *out) {
     if ((status = model_load_state(setup->model, &r.average)) != OL_OK) goto fail;
     *out = result;
 fail:
+    if (status == OL_ERROR_DEVICE) status = device_lost(&r);
     run_deinit(&r);
     return status;
 }

@@ -12,6 +12,21 @@ typedef struct gpu_buffer {
 
 enum { GPU_ERROR_MEMORY = 2 }; /* the same number in both libraries */
 
+/* Errors after which nothing works on the device any more: the same numbers in both libraries. */
+static const struct lost_row {
+    int error;
+    const char *meaning;
+} lost_rows[] = {{46, "it is in exclusive use by another program"},
+                 {214, "its memory has an error that cannot be corrected"},
+                 {222, "the driver is too old for this program's code: update it"},
+                 {700, "a kernel reached outside its memory, which is a fault of ours: please report it"},
+                 {702, "a kernel ran longer than the system allows (a watchdog of the desktop?)"},
+                 {709, "the device was reset"},
+                 {710, "a kernel stopped itself"},
+                 {718, "a kernel jumped outside its code"},
+                 {719, "a kernel failed or the device was lost or reset"},
+                 {999, "the driver has lost the device (look at 'dmesg')"}};
+
 ol_status gpu_check(gpu_device *g, int error, const char *what) {
     if (error == 0) return OL_OK;
     if (error == GPU_ERROR_MEMORY) {
@@ -21,8 +36,12 @@ ol_status gpu_check(gpu_device *g, int error, const char *what) {
                         "%s: out of memory while %s (%.2f of %.2f GiB are free); use a smaller batch or imgsz", g->name,
                         what, (double)free_bytes / 0x1p30, (double)total / 0x1p30);
     }
-    return ctx_fail(g->base.ctx, OL_ERROR_DEVICE, "%s: error %d while %s: %s", g->name, error, what,
-                    g->driver->call.error_text(g->driver, error));
+    const char *meaning = NULL;
+    for (size_t i = 0; i < sizeof lost_rows / sizeof *lost_rows; i++)
+        if (lost_rows[i].error == error) meaning = lost_rows[i].meaning;
+    return ctx_fail(g->base.ctx, OL_ERROR_DEVICE, "%s: error %d while %s: %s%s%s", g->name, error, what,
+                    g->driver->call.error_text(g->driver, error), meaning != NULL ? ": " : "",
+                    meaning != NULL ? meaning : "");
 }
 
 ol_status gpu_function_find(gpu_device *g, const char *module, const char *name, void **handle) {
@@ -87,6 +106,12 @@ static void gpu_properties(const device *dev, device_properties *out) {
     *out =
         (device_properties){.name = g->name, .memory_bytes = g->info.memory_bytes, .threads = g->info.multiprocessors};
     snprintf(out->description, sizeof out->description, "%.90s, %.30s", g->info.name, g->info.arch);
+}
+
+static bool gpu_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {
+    gpu_device *g = (gpu_device *)dev;
+    return g->driver->call.bind(g->driver, g->index) == 0 &&
+           g->driver->call.memory_info(g->driver, free_bytes, total_bytes) == 0;
 }
 
 static ol_status gpu_buffer_create(device *dev, size_t bytes, device_buffer **out) {
@@ -297,6 +322,7 @@ static const device_api gpu_api = {
     .name = "gpu",
     .close = gpu_close,
     .properties = gpu_properties,
+    .memory = gpu_memory,
     .buffer_create = gpu_buffer_create,
     .buffer_destroy = gpu_buffer_destroy,
     .buffer_write = gpu_buffer_write,

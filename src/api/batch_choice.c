@@ -1,0 +1,55 @@
+#include "api/batch_choice.h"
+
+#include "train/trainer.h"
+
+#define GIB(bytes) ((double)(bytes) / 0x1p30)
+/* Not to be given away: other programs' allocations move, and memory is handed out in pages. */
+static const double usable_share = 0.95, default_share = 0.6;
+
+ol_status batch_choose(const train_fit *f, const settings *s, int *batch) {
+    uint64_t free_bytes = 0, total = 0, one = 0;
+    if (s->batch >= 1.0 || !device_memory(f->dev, &free_bytes, &total)) {
+        *batch = train_batch_size(f->ctx, s);
+        return OL_OK;
+    }
+    const double share = s->batch > 0.0 ? s->batch : default_share;
+    const double usable = free_bytes > 0 ? usable_share * (double)free_bytes : (double)total; /* 0: not told */
+    const double wanted = share * (double)total;
+    int found = 0;
+    ol_status status = train_fit_batch(f, (uint64_t)(wanted < usable ? wanted : usable), &found);
+    if (status == OL_OK) status = train_fit_bytes(f, found > 0 ? found : 1, &one);
+    if (status != OL_OK) return status;
+    if (found == 0)
+        return ctx_fail(f->ctx, OL_ERROR_MEMORY,
+                        "batch=%g: one picture at imgsz=%d needs %.2f GiB, %.2f of %.2f GiB are free; use a smaller "
+                        "imgsz or model",
+                        s->batch, f->size, GIB(one), GIB(free_bytes), GIB(total));
+    ctx_log(f->ctx, OL_LOG_INFO,
+            "AutoBatch: batch=%d at imgsz=%d takes %.2f GiB of %.2f (%.2f free), by the sizes of the plans", found,
+            f->size, GIB(one), GIB(total), GIB(free_bytes));
+    *batch = found;
+    return OL_OK;
+}
+
+ol_status batch_explain(const train_fit *f, int batch) {
+    char message[768];
+    uint64_t free_bytes = 0, total = 0, needed = 0;
+    int largest = 0;
+    ctx_message(f->ctx, message, sizeof message);
+    if (!device_memory(f->dev, &free_bytes, &total)) return OL_ERROR_MEMORY;
+    ctx_clear(f->ctx);
+    ol_status status = train_fit_bytes(f, batch, &needed);
+    if (status == OL_OK)
+        status = train_fit_batch(f, (uint64_t)(usable_share * (double)(free_bytes > 0 ? free_bytes : total)), &largest);
+    ctx_clear(f->ctx);
+    if (status != OL_OK) return ctx_fail(f->ctx, OL_ERROR_MEMORY, "%s", message);
+    if (largest == 0)
+        return ctx_fail(f->ctx, OL_ERROR_MEMORY,
+                        "%s. Training at imgsz=%d needs %.2f GiB with batch=%d, %.2f are free: not even one picture "
+                        "fits; use a smaller imgsz or model",
+                        message, f->size, GIB(needed), batch, GIB(free_bytes));
+    return ctx_fail(f->ctx, OL_ERROR_MEMORY,
+                    "%s. Training at imgsz=%d needs %.2f GiB with batch=%d, %.2f are free; the largest batch that fits "
+                    "is batch=%d",
+                    message, f->size, GIB(needed), batch, GIB(free_bytes), largest);
+}

@@ -1,0 +1,61 @@
+#include "train/fit.h"
+
+enum { LARGEST_BATCH = 1024 };
+
+/* Values, averages, gradients and two states of the optimizer, and batch-norm statistics with them. */
+static uint64_t fixed_bytes(const train_fit *f) {
+    return (uint64_t)model_parameter_count(f->model) * 5 * sizeof(float);
+}
+
+static ol_status validation_bytes(const train_fit *f, int n, size_t *bytes) {
+    const model_graph_options options = {.mode = MODEL_EVAL,
+                                         .batch = n,
+                                         .height = f->size,
+                                         .width = f->size,
+                                         .compute = f->compute,
+                                         .image_u8 = true,
+                                         .branches = f->model->has_one2one ? MODEL_ONE2ONE : MODEL_ONE2MANY,
+                                         .decode = true,
+                                         .loss = true,
+                                         .max_targets = f->max_targets};
+    model_graph_refs refs;
+    graph *g = NULL;
+    ol_status status = graph_create(f->ctx, &g);
+    if (status == OL_OK) status = model_build(f->model, g, &options, &refs);
+    if (status == OL_OK) status = plan_measure(f->ctx, f->dev, g, bytes);
+    graph_destroy(g);
+    return status;
+}
+
+ol_status train_fit_bytes(const train_fit *f, int batch, uint64_t *bytes) {
+    step_plans *plans = NULL;
+    size_t step = 0, last = 0, validation = 0;
+    const int rest = batch < f->n_images ? f->n_images % batch : 0;
+    ol_status status = step_plans_create(f->ctx, f->dev, f->model, NULL, f->max_targets, f->compute, &plans);
+    if (status == OL_OK) status = step_plans_measure(plans, batch, f->size, f->size, &step);
+    if (status == OL_OK && rest > 0) status = step_plans_measure(plans, rest, f->size, f->size, &last);
+    if (status == OL_OK) status = validation_bytes(f, 2 * batch, &validation);
+    step_plans_destroy(plans);
+    if (status == OL_OK) *bytes = fixed_bytes(f) + step + last + validation;
+    return status;
+}
+
+/* Memory grows with the batch but for the rest's plan: doubles until it is too much, then halves the distance. */
+ol_status train_fit_batch(const train_fit *f, uint64_t budget, int *batch) {
+    const int largest = f->n_images < LARGEST_BATCH ? f->n_images : LARGEST_BATCH;
+    int fits = 0, next = 1, too_many = largest + 1;
+    while (too_many - fits > 1) {
+        uint64_t bytes = 0;
+        const ol_status status = train_fit_bytes(f, next, &bytes);
+        if (status != OL_OK) return status;
+        if (bytes <= budget)
+            fits = next;
+        else
+            too_many = next;
+        const int doubled = 2 * next;
+        next = too_many > largest && doubled <= largest ? doubled : fits + (too_many - fits) / 2;
+        if (too_many <= largest && too_many - fits <= fits / 32) break; /* near enough */
+    }
+    *batch = fits;
+    return OL_OK;
+}

@@ -1,0 +1,24 @@
+/* How large a batch may be on a device with memory of its own: by the sizes of plans, nothing is tried out. Keeps
+ * nothing; one thread at a time. */
+#ifndef TRAIN_FIT_H
+#define TRAIN_FIT_H
+
+#include "train/step_plans.h"
+
+typedef struct train_fit {
+    ol_context *ctx;
+    device *dev;
+    const model *model;
+    dtype compute;
+    int size;     /* picture side, px; the largest where it varies */
+    int n_images; /* of the training set: a last, smaller batch has a plan of its own; larger batches are pointless */
+    int max_targets;
+} train_fit;
+
+/* Bytes that a run with this batch size takes at most: parameters, gradients, optimizer, plans of steps and validation.
+ */
+ol_status train_fit_bytes(const train_fit *f, int batch, uint64_t *bytes);
+/* The largest batch size for `budget` bytes; 0 when not even one picture fits. */
+ol_status train_fit_batch(const train_fit *f, uint64_t budget, int *batch);
+
+#endif
