@@ -6,7 +6,7 @@ CC ?= cc
 ARCHIVE = $(if $(filter-out build,$(BUILD)),$(if $(wildcard build/kernels.bin),-DONELOOK_KERNEL_ARCHIVE=$(CURDIR)/build/kernels.bin))
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=$(CC) -DONELOOK_SANITIZE=$(SANITIZE) $(ARCHIVE)
 
-.PHONY: all setup demo test bench dist format lint clean tsan-tests
+.PHONY: all setup demo test test-amd test-amd-ci test-gpu bench dist format lint clean tsan-tests
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD)
 $(BUILD)/build.ninja:
@@ -19,6 +19,14 @@ demo: setup all
 	tools/demo.sh $(BUILD)
 test: setup all
 	ctest --test-dir $(BUILD) --output-on-failure -j2
+# AMD code without an AMD card, in the interpreter of tools/amd: every target and type of maps, or what CI runs.
+test-amd: all
+	ctest --test-dir $(BUILD) -C amd -L '^amd$$' --output-on-failure -j2
+test-amd-ci: all
+	ctest --test-dir $(BUILD) -C amd -L amd-ci --output-on-failure -j2
+# The tests of ops, gradients, loss, models and training on the GPU of this machine.
+test-gpu: all
+	tools/test_gpu.sh $(BUILD)
 # Ratios against what a user would run instead; ONELOOK_REFERENCE_PYTHON names a Python that has it.
 bench: all
 	bench/run.sh $(BUILD)

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# What the compiled device code must look like; prints registers and shared memory of the hot kernels.
+# usage: tools/check_device_code.sh FOLDER (build/kernels, one folder a target)
+#   AMD: matrix instructions in the half-precision convolutions, 256 threads a block, no spilled registers and no private memory
+#   PTX: nothing in local memory; where ptxas is found, no stack frame for sm_80 and sm_90
+# Exit code 77: nothing to check (device code left out, or llvm-readelf and llvm-objdump of version 19 are missing).
+set -uo pipefail
+folder="${1:?folder of device code}"
+[ -d "$folder" ] || { echo "skipped: no device code in $folder"; exit 77; }
+tool() { for v in 22 21 20 19; do command -v "$1-$v" && return; done; return 1; }
+skip() { echo "skipped: no $1 of version 19 or later (apt-get install llvm-19)"; exit 77; }
+objdump="$(tool llvm-objdump)" || skip llvm-objdump
+readelf="$(tool llvm-readelf)" || skip llvm-readelf
+hot='conv wgrad gemm bn'
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+check_amd() { # target
+  local target="$1" module wanted=''
+  case "$target" in
+    gfx908 | gfx90a | gfx942 | gfx950) wanted='v_mfma' ;;
+    gfx11* | gfx12*) wanted='v_wmma' ;;
+  esac
+  for module in $hot; do
+    local object="$folder/$target/$module"
+    [ -f "$object" ] || { fail "$target has no module $module"; continue; }
+    # one line a kernel: name, vgpr, agpr, sgpr, spilled vgpr, spilled sgpr, private bytes, LDS bytes, largest block
+    "$readelf" --notes "$object" | awk -v t="$target" '
+      function show() { if (name == "") return
+        printf "%-8s %-26s vgpr %3d agpr %3d sgpr %3d LDS %5d\n", t, name, v[".vgpr_count"], v[".agpr_count"], v[".sgpr_count"], v[".group_segment_fixed_size"]
+        if (v[".private_segment_fixed_size"]) print "BAD private memory, " v[".private_segment_fixed_size"] " bytes: " t " " name
+        if (v[".vgpr_spill_count"]) print "BAD spilled vector registers, " v[".vgpr_spill_count"] ": " t " " name
+        if (v[".max_flat_workgroup_size"] != 256) print "BAD block of " v[".max_flat_workgroup_size"] " threads, not 256: " t " " name }
+      /^  - \.a[a-z_]*:/ { if (fresh) { show(); name = ""; delete v }; fresh = 0 }
+      /^    \.[a-z_]*:|^  - \.[a-z_]*:/ { key = $1 == "-" ? $2 : $1; sub(/:$/, "", key); value = $NF; v[key] = value
+        if (key == ".name" && $0 ~ /^    \.name/) name = value; if (key == ".wavefront_size") { fresh = 1 } }
+      END { show() }'
+    [ -z "$wanted" ] || [ "$module" = bn ] || {
+      "$objdump" -d "$object" | awk -v want="$wanted" -v t="$target" '
+        /^[0-9a-f]+ <.*>:$/ { name = substr($2, 2, length($2) - 3) }
+        index($0, want) { n[name]++ }
+        /s_endpgm/ { seen[name] = 1 }
+        END { for (k in seen) if (k ~ /(^|_)b?f16/ && k ~ /^(conv|wgrad|gemm)_/ && k !~ /reduce|pack/ && !n[k]) print "BAD no " want ": " t " " k }'
+    }
+  done
+}
+
+check_ptx() {
+  local module assembler arch report
+  for module in "$folder"/ptx/*; do
+    ! grep -q '\.local' "$module" || fail "local memory in $module"
+  done
+  for assembler in "${PTXAS:-}" ptxas /usr/local/cuda/bin/ptxas; do
+    [ -n "$assembler" ] && command -v "$assembler" >/dev/null && break
+    assembler=''
+  done
+  [ -n "$assembler" ] || { echo "no ptxas here: the PTX is not assembled"; return; }
+  for module in $hot; do
+    for arch in sm_80 sm_90; do
+      report="$("$assembler" -v -arch="$arch" "$folder/ptx/$module" -o /dev/null 2>&1)" || fail "ptxas $arch $module: $report"
+      ! grep -E ' [1-9][0-9]* bytes (stack frame|spill)' <<<"$report" || fail "stack frame in $module for $arch"
+      [ "$arch" != sm_90 ] || sed -nE "s/.*Compiling entry function '([^']*)'.*/\1/p; s/.*Used ([0-9]+) registers.*/  registers \1/p" <<<"$report" |
+        paste -d' ' - - | sed 's/^/sm_90    /'
+    done
+  done
+}
+
+for path in "$folder"/*/; do
+  target="$(basename "$path")"
+  if [ "$target" = ptx ]; then check_ptx; else
+    lines="$(check_amd "$target")"
+    grep -v '^BAD' <<<"$lines"
+    while IFS= read -r bad; do [ -z "$bad" ] || fail "${bad#BAD }"; done < <(grep -E '^(BAD|FAILED)' <<<"$lines")
+  fi
+done
+echo "device code: $failures findings"
+[ "$failures" = 0 ]

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The AMD path on a machine without an AMD card: the tests load a double of libamdhip64 whose "device" interprets the real
+# gfx code objects of this build (tools/amd). usage:
+#   tools/test_amd.sh BUILD ops TARGET [f32|f16|bf16 …]   the op table in these types of maps
+#   tools/test_amd.sh BUILD program TARGET NAME           one of the test programs
+#   tools/test_amd.sh BUILD run TARGET                    the real program, end to end (tools/test_device.sh)
+# Skipped (exit 77) where python3 with numpy, llvm-objdump or the target's device code is missing; ONELOOK_PYTHON names another python.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build="$(cd "${1:?build folder}" && pwd)" what="${2:?ops, program or run}" target="${3:?target}"
+shift 3
+skip() { echo "skipped: $1"; exit 77; }
+
+python="${ONELOOK_PYTHON:-}"
+for candidate in python3 /usr/bin/python3; do
+  if [ -z "$python" ] && "$candidate" -c 'import numpy' 2>/dev/null; then python="$candidate"; fi
+done
+[ -n "$python" ] || skip "no python3 with numpy (apt-get install python3-numpy)"
+objdump=""
+for candidate in llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19; do
+  if [ -z "$objdump" ] && command -v "$candidate" >/dev/null; then objdump="$candidate"; fi
+done
+[ -n "$objdump" ] || skip "no llvm-objdump of version 19 or later (apt-get install llvm-19)"
+
+double="$build/amd-double"
+mkdir -p "$double"
+if [ ! -f "$double/libamdhip64.so.6" ] || [ tools/amd/hipemu.c -nt "$double/libamdhip64.so.6" ]; then
+  ${CC:-cc} -O2 -shared -fPIC -fvisibility=hidden tools/amd/hipemu.c -o "$double/$$.so" -lpthread -ldl
+  mv "$double/$$.so" "$double/libamdhip64.so.6"
+fi
+export AMDEMU_ARCH="$target" AMDEMU_DIR="$PWD/tools/amd" AMDEMU_PYTHON="$python" LLVM_OBJDUMP="$objdump"
+export LD_LIBRARY_PATH="$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ONELOOK_TEST_DEVICE=hip:0
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 # the interpreter's products are tiny
+
+checks="$("$build/yolo" checks)"
+grep -q "^Device hip:0" <<<"$checks" || skip "this build has no device code for $target"
+
+case "$what" in
+  ops)
+    for type in "${@:-f32}"; do
+      echo "== $target, maps in $type"
+      ONELOOK_TEST_COMPUTE="$type" "$build/tests/test_ops"
+    done
+    ;;
+  program) "$build/tests/$1" ;;
+  run) tools/test_device.sh "$build/yolo" hip:0 ;;
+  *) echo "test_amd: '$what' is neither ops, program nor run" >&2; exit 2 ;;
+esac
