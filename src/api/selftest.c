@@ -189,11 +189,11 @@ static ol_status training_compare(selftest_run *r, const char *path, size_t n_ki
 }
 
 static void head_tell(selftest_run *r) {
-    char words[256], now[32] = "";
+    char words[320], now[32] = "";
     device_description d;
     device_describe(r->dev, &d);
-    snprintf(words, sizeof words, "%s (%s%s%llu MiB)", d.label, d.title, d.title[0] != '\0' ? ", " : "",
-             (unsigned long long)(d.memory_bytes >> 20));
+    snprintf(words, sizeof words, "%s (%s%s%llu MiB%s%s)", d.label, d.title, d.title[0] != '\0' ? ", " : "",
+             (unsigned long long)(d.memory_bytes >> 20), d.driver[0] != '\0' ? ", " : "", d.driver);
     const time_t t = time(NULL);
     struct tm utc;
     if (gmtime_r(&t, &utc) != NULL) strftime(now, sizeof now, "%Y-%m-%d %H:%M UTC", &utc);

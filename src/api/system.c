@@ -59,7 +59,8 @@ void system_device_line(text *out, const device *dev) {
     device_describe(dev, &d);
     text_printf(out, "Onelook %s 🚀 oneDNN-%d.%d.%d ", ol_version(), dnnl->major, dnnl->minor, dnnl->patch);
     if (d.is_gpu) {
-        text_printf(out, "%s (%s, %lluMiB)", d.label, d.title, (unsigned long long)(d.memory_bytes >> 20));
+        text_printf(out, "%s (%s, %lluMiB, %s)", d.label, d.title, (unsigned long long)(d.memory_bytes >> 20),
+                    d.driver);
         return;
     }
     text_printf(out, "CPU (");

@@ -25,6 +25,7 @@ void device_describe(const device *dev, device_description *out) {
     dev->api->properties(dev, &p);
     *out = (device_description){.is_gpu = !p.host_memory, .memory_bytes = p.memory_bytes};
     snprintf(out->title, sizeof out->title, "%s", p.description);
+    snprintf(out->driver, sizeof out->driver, "%s", p.driver);
     for (size_t i = 0; i + 1 < sizeof out->label && p.name[i] != '\0'; i++)
         out->label[i] = (char)toupper((unsigned char)p.name[i]);
 }

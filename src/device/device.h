@@ -57,6 +57,7 @@ typedef struct kernel_memory {
 typedef struct device_properties {
     const char *name;      /* "cpu" */
     char description[128]; /* for people: model, instruction set */
+    char driver[64];       /* versions, of GPUs */
     size_t memory_bytes;   /* total */
     int threads;
     bool host_memory; /* buffers are host addresses */

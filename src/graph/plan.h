@@ -39,10 +39,10 @@ ol_status plan_profile_report(const plan *p, text *out);
 /* --- implemented by src/device; declared here because plans hand them around --- */
 ol_status device_open(ol_context *ctx, const char *name, device **out); /* "cpu" */
 void device_close(device *dev);
-/* For people: "CUDA:0", "NVIDIA H200, sm_90" and its memory; "CPU" and the vector width. */
+/* For people: "CUDA:0", "NVIDIA H200, sm_90", "CUDA driver 13.0" and its memory; "CPU" and the vector width. */
 typedef struct device_description {
     bool is_gpu;
-    char label[24], title[160];
+    char label[24], title[160], driver[64];
     uint64_t memory_bytes;
 } device_description;
 void device_describe(const device *dev, device_description *out);

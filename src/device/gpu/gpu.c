@@ -106,6 +106,7 @@ static void gpu_properties(const device *dev, device_properties *out) {
     *out =
         (device_properties){.name = g->name, .memory_bytes = g->info.memory_bytes, .threads = g->info.multiprocessors};
     snprintf(out->description, sizeof out->description, "%.90s, %.30s", g->info.name, g->info.arch);
+    g->driver->call.version(g->driver, out->driver, sizeof out->driver);
 }
 
 static bool gpu_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {

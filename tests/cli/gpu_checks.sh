@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# usage: gpu_checks.sh path/to/yolo folder/of/doubles
+# 'yolo checks' and device= with AMD devices that a stand-in for the runtime shows.
+set -u
+yolo="$(realpath "$1")"
+export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 CUDA_VISIBLE_DEVICES=-1
+unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION
+if HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
+failures=0
+# expect TEXT COMMAND…: the output holds TEXT, literally
+expect() {
+  local text="$1" out
+  shift
+  out="$(env "$@" 2>&1)"
+  case "$out" in
+    *"$text"*) ;;
+    *) echo "not in the output of $*: $text"; echo "$out" | tail -8; failures=$((failures + 1)) ;;
+  esac
+}
+refuse() {
+  local text="$1" out
+  shift
+  out="$(env "$@" 2>&1)"
+  case "$out" in *"$text"*) echo "must not be in the output of $*: $text"; failures=$((failures + 1)) ;; esac
+}
+# no device
+expect "libamdhip64.so.6 finds no AMD GPU (no ROCm-capable device is detected)" "$yolo" checks
+expect "HIP_VISIBLE_DEVICES=3 and ROCR_VISIBLE_DEVICES=1" HIP_VISIBLE_DEVICES=3 ROCR_VISIBLE_DEVICES=1 "$yolo" checks
+expect "hide every card" HIP_VISIBLE_DEVICES=3 ROCR_VISIBLE_DEVICES=1 "$yolo" checks
+expect "HIP_VISIBLE_DEVICES=7 and CUDA_VISIBLE_DEVICES=-1 limits" HIP_VISIBLE_DEVICES=7 "$yolo" checks
+expect "finds no AMD GPU (the double's error)" HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_ERROR=101 "$yolo" checks
+expect "'device=0' cannot be used: no GPU was found" "$yolo" selftest device=0
+# one
+expect "Device hip:0           AMD double 0, gfx942, 16384 MiB, HIP runtime 6.4, driver 6.4" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks
+expect "PyTorch calls AMD's cards cuda" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks
+refuse "what a program sees" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks
+expect "HSA_OVERRIDE_GFX_VERSION=10.3.0 makes the driver report" HIP_DOUBLE_DEVICES=gfx942 HSA_OVERRIDE_GFX_VERSION=10.3.0 "$yolo" checks
+expect "error 801 while creating a stream" HIP_DOUBLE_DEVICES=gfx942 "$yolo" selftest device=0
+# one without code
+expect "has architecture gfx803, for which this build carries no code" HIP_DOUBLE_DEVICES=gfx803 "$yolo" checks
+expect "the nearest is gfx9" HIP_DOUBLE_DEVICES=gfx909 "$yolo" selftest device=hip:0
+# an integrated one first: the discrete one is taken
+expect "no code for its architecture" HIP_DOUBLE_DEVICES=gfx942i,gfx803 "$yolo" checks
+expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=0
+expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=cuda:0
+expect "hip:0: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=1
+expect "the BIOS gives it only 512 MiB" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" checks
+[ "$failures" = 0 ] && echo "GPU checks: fine"
+exit $((failures > 0))
