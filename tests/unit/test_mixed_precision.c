@@ -249,7 +249,9 @@ static void waiting_gradients_keep_their_size_without_scaling(void **state) {
 }
 
 /* The steps of a run in half precision against those of the same run in f32. The weights stand
- * nearly still, so that steps are alike after the loss scale has found its place, too. */
+ * nearly still, so that steps are alike after the loss scale has found its place, too. The norm is a loose criterion:
+ * of this network (batch statistics of eight values) changes of 2^-11 in the weights move it by a tenth, of 2^-8 by
+ * half. */
 static void half_precision_trains_as_f32(void **state) {
     (void)state;
     static const char *const settings[] = {SMALL,      "optimizer=SGD",    "nbs=2", "epochs=8",
@@ -257,7 +259,7 @@ static void half_precision_trains_as_f32(void **state) {
     static const struct {
         dtype type;
         double items, norm;
-    } rows[] = {{DTYPE_F16, 0.03, 0.1}, {DTYPE_BF16, 0.15, 0.3}};
+    } rows[] = {{DTYPE_F16, 0.03, 0.3}, {DTYPE_BF16, 0.15, 1.0}};
     scratch s = scratch_create(NULL, NULL);
     char message[2048];
     float weight;
