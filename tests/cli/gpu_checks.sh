@@ -45,5 +45,14 @@ expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest dev
 expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=cuda:0
 expect "hip:0: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=1
 expect "the BIOS gives it only 512 MiB" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" checks
+# a runtime where AMD's packages put it, which the loader does not know
+prefix="$(mktemp -d)"
+trap 'rm -rf "$prefix"' EXIT
+mkdir -p "$prefix/lib"
+cp "$LD_LIBRARY_PATH/libamdhip64.so.6" "$prefix/lib/"
+unset LD_LIBRARY_PATH
+expect "Device hip:0           AMD double 0" ROCM_PATH="$prefix" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks
+echo "no library" >"$prefix/lib/libamdhip64.so.6"
+expect "does not load" ROCM_PATH="$prefix" "$yolo" checks
 [ "$failures" = 0 ] && echo "GPU checks: fine"
 exit $((failures > 0))

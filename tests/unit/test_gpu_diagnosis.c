@@ -155,6 +155,10 @@ static const machine_case cases[] = {
      .words = "PyTorch calls",
      .parts = {"dev/dxg="},
      .device = {"hip:0", "AMD Radeon RX 9060 XT", "gfx942", "", 1ull << 34, 0, false, true}},
+    {.expected = "amd-no-library",
+     .words = "libfmt.so.9: cannot open. install what the message names",
+     .parts = {AMD_BOUND, AMD_OPEN},
+     .message = "the AMD HIP runtime does not load (libamdhip64.so.6: libfmt.so.9: cannot open"},
     /* NVIDIA */
     {.expected = "nvidia-no-library", .words = "CUDA toolkit is not needed", .parts = {NVIDIA_BOUND}},
     {.expected = "nvidia-no-library", .words = "--gpus all", .parts = {NVIDIA_CARD, "run/.containerenv="}},
@@ -248,7 +252,7 @@ static void survey_fill(const machine_case *c, devices_survey *s) {
     s->cuda.found = s->cuda.found || c->has_cuda;
     s->hip.found = s->hip.found || c->has_hip;
     if (c->message != NULL)
-        snprintf(c->has_hip ? s->hip.message : s->cuda.message, sizeof s->hip.message, "%s", c->message);
+        snprintf(c->has_cuda ? s->cuda.message : s->hip.message, sizeof s->hip.message, "%s", c->message);
 }
 
 /* The cases name gfx942 as an architecture with code. */

@@ -71,8 +71,19 @@ static bool amd_wsl(report *r) {
     return true;
 }
 
+/* A library that is there but lacks another one says so in its message. */
+static bool library_broken(report *r, const devices_driver *d, const char *vendor, const pci_cards *cards) {
+    if (strstr(d->message, "does not load") == NULL) return false;
+    text_printf(&r->what, "an %s card is here%s%s, but %s", vendor, cards->n > 0 ? " at " : "", cards->address,
+                d->message);
+    text_printf(&r->remedy, "install what the message names, or install the library's package anew");
+    return true;
+}
+
 static bool amd_no_library(report *r) {
-    if (r->facts.q->survey.hip.found) return false;
+    const devices_driver *hip = &r->facts.q->survey.hip;
+    if (hip->found) return false;
+    if (library_broken(r, hip, "AMD", &r->facts.amd)) return true;
     text_printf(&r->what, "an AMD card is here%s%s, but AMD's HIP runtime is not installed",
                 r->facts.amd.n > 0 ? " at " : "", r->facts.amd.address);
     text_printf(&r->remedy, "install it: Ubuntu and Debian 'sudo apt install libamdhip64-5', Fedora 'sudo dnf install "
@@ -225,6 +236,7 @@ static bool nvidia_wsl(report *r) {
 
 static bool nvidia_no_library(report *r) {
     if (r->facts.q->survey.cuda.found) return false;
+    if (library_broken(r, &r->facts.q->survey.cuda, "NVIDIA", &r->facts.nvidia)) return true;
     text_printf(&r->what, "an NVIDIA card is here%s%s, but the library of NVIDIA's driver is not",
                 r->facts.nvidia.n > 0 ? " at " : "", r->facts.nvidia.address);
     text_printf(&r->remedy, "%s",

@@ -291,7 +291,7 @@ static const gpu_driver_table cuda_table = {
     } while (0);
 
 ol_status gpu_driver_cuda_open(ol_context *ctx, gpu_driver **out) {
-    static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
+    static const char *const names[] = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1", NULL};
     cuda_driver *c = mem_alloc0(ctx, 1, sizeof *c);
     if (c == NULL) return OL_ERROR_MEMORY;
     c->base.call = cuda_table;

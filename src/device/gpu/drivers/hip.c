@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* X(name in the library, member, parameters); all but error_string return hipError_t, an int. */
@@ -275,8 +276,13 @@ static const gpu_driver_table hip_table = {
     } while (0);
 
 ol_status gpu_driver_hip_open(ol_context *ctx, gpu_driver **out) {
-    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                        NULL};
+    /* AMD's own packages go to /opt/rocm without telling the loader */
+    const char *prefix = getenv("ROCM_PATH");
+    if (prefix == NULL) prefix = "/opt/rocm";
+    char placed[3][512];
+    for (int i = 0; i < 3; i++) snprintf(placed[i], sizeof placed[i], "%.480s/lib/libamdhip64.so.%d", prefix, 7 - i);
+    const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+                                 placed[0],          placed[1],          placed[2],          NULL};
     hip_driver *c = mem_alloc0(ctx, 1, sizeof *c);
     if (c == NULL) return OL_ERROR_MEMORY;
     c->base.call = hip_table;
