@@ -172,14 +172,15 @@ SIMD_CLONES static void copy_reversed(const uint8_t *restrict from, int n, uint8
 static void finish_row(augmenter *a, const augment_settings *s, const finish *f, int channels, int y, uint8_t *planes) {
     const size_t width = (size_t)s->out_width, pixels = width * (size_t)s->out_height;
     uint8_t *b = a->line, *g = b + width, *r = g + width, *from[3] = {b, g, r};
+    const int n_planes = channels == 1 ? 1 : 3; /* pictures have no other number of channels */
     if (f->from_base)
-        for (int k = 0; k < channels; k++) memcpy(from[k], a->base + (size_t)k * pixels + (size_t)y * width, width);
+        for (int k = 0; k < n_planes; k++) memcpy(from[k], a->base + (size_t)k * pixels + (size_t)y * width, width);
     else
         gather_row(&a->gather, y, b, g, r);
     if (f->jitter) hsv_jitter_row(&f->tables, b, g, r, s->out_width, a->colours);
     const size_t row = (size_t)(f->flip_rows ? s->out_height - 1 - y : y) * width;
-    for (int k = 0; k < channels; k++) {
-        const int plane = channels == 3 && !f->keep_bgr ? 2 - k : k;
+    for (int k = 0; k < n_planes; k++) {
+        const int plane = n_planes == 3 && !f->keep_bgr ? 2 - k : k;
         uint8_t *to = planes + (size_t)plane * pixels + row;
         if (f->flip_columns)
             copy_reversed(from[k], s->out_width, to);

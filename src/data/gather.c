@@ -115,8 +115,13 @@ static uint8_t rounded(float x) {
     return (uint8_t)(int)(x + 8388608.0f - 8388608.0f); /* to nearest even; 0 <= x <= 255 */
 }
 
+/* Pictures have one channel or three. */
+static int n_planes(const gather *g) {
+    return g->channels == 1 ? 1 : 3;
+}
+
 static void columns_plain(const gather *g, int begin, uint8_t *planes[3]) {
-    const int c = g->channels;
+    const int c = n_planes(g);
     for (int x = begin; x < g->out_width; x++) {
         const float *p = g->line + g->at_x[x] * c;
         for (int k = 0; k < c; k++) planes[k][x] = rounded(p[k] + (p[k + c] - p[k]) * g->part_x[x]);
@@ -155,7 +160,7 @@ static void row_separable(gather *g, int y, uint8_t *planes[3]) {
     const int32_t at = split(g->inverse[4] * y + g->inverse[5], g->y1, g->y2, &part);
     const bool upper = compose_row(g, at, g->rows[0]), lower = compose_row(g, at + 1, g->rows[1]);
     if (!upper && !lower) {
-        for (int k = 0; k < g->channels; k++) memset(planes[k], GATHER_PAD, (size_t)g->out_width);
+        for (int k = 0; k < n_planes(g); k++) memset(planes[k], GATHER_PAD, (size_t)g->out_width);
         return;
     }
     mix_rows(g->rows[0], g->rows[1], part, g->n_line * g->channels, g->line);
@@ -202,11 +207,11 @@ static const uint8_t *pixel_at(const gather *g, int x, int y) {
 }
 
 static void point_general(const gather *g, int x, uint8_t *planes[3]) {
-    const int at_x = g->at_x[x], at_y = g->at_y[x];
+    const int n = n_planes(g), at_x = g->at_x[x], at_y = g->at_y[x];
     const float fx = g->part_x[x], fy = g->part_y[x];
     const uint8_t *a = pixel_at(g, at_x, at_y), *b = pixel_at(g, at_x + 1, at_y);
     const uint8_t *c = pixel_at(g, at_x, at_y + 1), *d = pixel_at(g, at_x + 1, at_y + 1);
-    for (int k = 0; k < g->channels; k++) {
+    for (int k = 0; k < n; k++) {
         const float left = (float)a[k] + ((float)c[k] - (float)a[k]) * fy;
         const float right = (float)b[k] + ((float)d[k] - (float)b[k]) * fy;
         planes[k][x] = rounded(left + (right - left) * fx);

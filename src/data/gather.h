@@ -18,8 +18,8 @@ typedef struct gather_tile {
 
 typedef struct gather {
     gather_tile tiles[GATHER_MAX_TILES];
-    int n_tiles; /* empty tiles are left out */
-    int channels;
+    int n_tiles;  /* empty tiles are left out */
+    int channels; /* 1 or 3 */
     int out_height, out_width;
     double inverse[9]; /* output pixel to plane */
     bool perspective;

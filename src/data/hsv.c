@@ -37,7 +37,7 @@ SIMD_CLONES void hsv_from_bgr(int32_t *b_to_h, int32_t *g_to_s, int32_t *r_to_v,
         ints most = SELECT(cb > cg, cb, cg), least = SELECT(cb < cg, cb, cg);
         most = SELECT(most > cr, most, cr);
         least = SELECT(least < cr, least, cr);
-        const ints d = most - least, one = most - most + 1;
+        const ints d = most - least, one = (ints){0} + 1;
         const ints by_v = TO_INTS(1044480.0f / TO_FLOATS(SELECT(most > 1, most, one)) + 0.5f);
         const ints by_d = TO_INTS(122880.0f / TO_FLOATS(SELECT(d > 1, d, one)) + 0.5f);
         ints q = SELECT(most == cg, cb - cr + 2 * d, cr - cg + 4 * d);

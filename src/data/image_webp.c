@@ -42,8 +42,8 @@ static ol_status read_header(image_input *in, WebPBitstreamFeatures *features, i
 }
 
 ol_status image_webp_probe(image_input *in, image_info *info) {
-    WebPBitstreamFeatures features;
-    int orientation;
+    WebPBitstreamFeatures features = {0};
+    int orientation = 1;
     const ol_status status = read_header(in, &features, &orientation);
     if (status == OL_OK) image_info_set(info, IMAGE_FORMAT_WEBP, features.height, features.width, orientation);
     return status;

@@ -45,7 +45,8 @@ ol_status objects_add_labels(ol_context *ctx, objects *o, const label_rows *labe
     if (labels->n == 0) return OL_OK;
     if (labels->first_point == NULL) o->outlined = false;
     const int32_t *first = labels->first_point;
-    const size_t more = o->outlined ? (size_t)(first[labels->n] - first[0]) : 0, at = n_points(o);
+    const bool outlined = o->outlined;
+    const size_t more = outlined ? (size_t)(first[labels->n] - first[0]) : 0, at = n_points(o);
     const ol_status status = make_room(ctx, o, labels->n, more);
     if (status != OL_OK) return status;
     const float w = (float)width, h = (float)height, x = (float)dx, y = (float)dy;
@@ -55,7 +56,7 @@ ol_status objects_add_labels(ol_context *ctx, objects *o, const label_rows *labe
         o->cls[o->n + i] = row[0];
         o->boxes[o->n + i] = (box){(row[1] - half_w) * w + x, (row[2] - half_h) * h + y, (row[1] + half_w) * w + x,
                                    (row[2] + half_h) * h + y};
-        if (o->outlined) o->first[o->n + i + 1] = at + (size_t)(first[i + 1] - first[0]);
+        if (outlined) o->first[o->n + i + 1] = at + (size_t)(first[i + 1] - first[0]);
     }
     for (size_t k = 0; k < more; k++) {
         const float *p = labels->points + 2 * ((size_t)first[0] + k);

@@ -81,8 +81,9 @@ ol_status draw_grid(ol_context *ctx, const char *path, const batch *b, const det
     ol_status status = canvas_create(ctx, side * (int)t.w, side * (int)t.h, &c);
     if (status) return status;
     for (int i = 0; i < n && !status; i++) {
-        t.x = i / side * t.w;
-        t.y = i % side * t.h;
+        const int column = i / side, row = i % side;
+        t.x = column * t.w;
+        t.y = row * t.h;
         status = interleave(ctx, b, i, &im);
         if (!status) draw_tile(c, &t, b, i, &im, rows, names, nc);
     }

@@ -64,7 +64,7 @@ static void draw_panel(canvas *c, double x, double y, const double *epochs, size
 
 ol_status draw_history(ol_context *ctx, const char *path, const double *epochs, size_t n, const history_series *series,
                        int n_series) {
-    if (!n || n_series < 1) return ctx_fail(ctx, OL_ERROR_ARGUMENT, "%s: no epoch to draw", path);
+    if (!epochs || !n || n_series < 1) return ctx_fail(ctx, OL_ERROR_ARGUMENT, "%s: no epoch to draw", path);
     int columns = (n_series + 1) / 2;
     double *smooth = mem_alloc(ctx, n, sizeof *smooth);
     if (!smooth) return OL_ERROR_MEMORY;
@@ -72,8 +72,10 @@ ol_status draw_history(ol_context *ctx, const char *path, const double *epochs, 
     ol_status status =
         canvas_create(ctx, (int)(columns * PANEL_W + 6 * POINT_PX), (int)(2 * PANEL_H + 6 * POINT_PX), &c);
     if (!status) {
-        for (int i = 0; i < n_series; i++)
-            draw_panel(c, i % columns * PANEL_W, i / columns * PANEL_H, epochs, n, &series[i], smooth);
+        for (int i = 0; i < n_series; i++) {
+            const int column = i % columns, row = i / columns;
+            draw_panel(c, column * PANEL_W, row * PANEL_H, epochs, n, &series[i], smooth);
+        }
         status = canvas_write_png(c, path);
         canvas_destroy(c);
     }

@@ -240,11 +240,15 @@ static ol_status gradient_of(backward *b, tensor_ref t, tensor_ref *out) {
     return status;
 }
 
+static bool has_gradient(const backward *b, tensor_ref t) {
+    return b->pool != NULL && b->first[t] >= 0;
+}
+
 static ol_status differentiate(backward *b, size_t i) {
     graph *g = b->g;
     const graph_op op = g->ops[i]; /* a copy: adding ops moves the array */
     const tensor_ref y = op.out[0];
-    if (!b->reached[y] || b->first[y] < 0 || op.kind == OP_DETACH) return OL_OK;
+    if (!b->reached[y] || !has_gradient(b, y) || op.kind == OP_DETACH) return OL_OK;
     g->scope = op.name;
     tensor_ref gy = TENSOR_NONE;
     ol_status status = gradient_of(b, y, &gy);
@@ -255,7 +259,8 @@ static ol_status differentiate(backward *b, size_t i) {
 
 static ol_status input_gradients(backward *b) {
     for (size_t t = 0; t < b->n_tensors; t++) {
-        if (b->g->tensors[t].role != ROLE_INPUT || !is_wanted(b, (tensor_ref)t) || b->first[t] < 0) continue;
+        if (b->g->tensors[t].role != ROLE_INPUT || !is_wanted(b, (tensor_ref)t) || !has_gradient(b, (tensor_ref)t))
+            continue;
         tensor_ref grad = TENSOR_NONE;
         ol_status status = gradient_of(b, (tensor_ref)t, &grad);
         if (status != OL_OK) return status;

@@ -414,12 +414,14 @@ ol_status description_parse(arena *a, const model_spec *spec, model_desc *out) {
     const value *root = NULL;
     ol_status status = OL_OK;
     if (spec->yaml == NULL) {
+        if (spec->name == NULL)
+            return ctx_fail(a->ctx, OL_ERROR_ARGUMENT, "no model given: name a file or hand over a description");
         status = description_read_yaml(a, spec->name, &root);
-        if (status != OL_OK) return status;
     } else {
         root = deep_copy(a, spec->yaml);
-        if (root == NULL) return OL_ERROR_MEMORY;
+        if (root == NULL) status = OL_ERROR_MEMORY;
     }
+    if (status != OL_OK || root == NULL) return status;
     if (root->kind != VALUE_MAP) {
         return desc_fail(a, &desc, root, "a model description is a map with nc, backbone and head, not a %s",
                          value_kind_name(root));

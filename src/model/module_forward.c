@@ -135,12 +135,11 @@ tensor_ref c3k2_forward(builder *b, const module *m, const tensor_ref *in, int n
     const tensor_ref both = child_forward(b, m, "cv1", in[0]);
     tensor_ref parts[OP_MAX_INPUTS] = {both};
     tensor_ref y = builder_slice(b, m, both, 1, m->hidden, m->hidden);
-    tensor_ref joined = both;
     int n_parts = 1;
     for (int i = 0; i < list->n_children; i++) {
         y = module_forward(b, list->children[i], y);
         if (n_parts == OP_MAX_INPUTS) {
-            joined = builder_concat(b, m, parts, n_parts);
+            const tensor_ref joined = builder_concat(b, m, parts, n_parts);
             parts[0] = joined;
             n_parts = 1;
         }

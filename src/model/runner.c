@@ -121,7 +121,7 @@ fail:
 void runner_destroy(runner *r) {
     if (r == NULL) return;
     ol_context *ctx = r->ctx;
-    for (int i = 0; i < r->n_plans; i++) cached_plan_deinit(&r->plans[i]);
+    for (int i = 0; r->plans != NULL && i < r->n_plans; i++) cached_plan_deinit(&r->plans[i]);
     if (r->weights != NULL) device_buffer_destroy(r->weights);
     mem_free_aligned(ctx, r->decoded.data);
     mem_free_aligned(ctx, r->boxes.data);

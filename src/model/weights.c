@@ -31,7 +31,8 @@ static ol_status init_visit(void *user, module *leaf) {
     if (leaf->kind->type == MODULE_CONV2D) {
         rng r = rng_stream(u->seed, RNG_WEIGHTS, 0, u->index++);
         tensor *weight = state_tensor(state, leaf, ".weight"), *bias = state_tensor(state, leaf, ".bias");
-        const double bound = 1.0 / sqrt((double)(leaf->c1 / leaf->groups) * leaf->kernel * leaf->kernel);
+        const int channels = leaf->c1 / leaf->groups;
+        const double bound = 1.0 / sqrt((double)channels * leaf->kernel * leaf->kernel);
         const int64_t n = shape_elements(&weight->shape);
         for (int64_t i = 0; i < n; i++) tensor_f32(weight)[i] = (float)rng_range(&r, -bound, bound);
         for (int64_t i = 0; bias != NULL && i < leaf->c2; i++)

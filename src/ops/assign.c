@@ -27,9 +27,9 @@ anchor_grid anchor_grid_of(const op_attr *attr) {
 int anchor_place(const anchor_grid *grid, int anchor, float *x, float *y) {
     int level = 0;
     while (level + 1 < grid->n_levels && anchor >= grid->first[level + 1]) level++;
-    const int cell = anchor - grid->first[level];
+    const int cell = anchor - grid->first[level], row = cell / grid->w[level];
     *x = (float)(cell % grid->w[level]) + 0.5f;
-    *y = (float)(cell / grid->w[level]) + 0.5f;
+    *y = (float)row + 0.5f;
     return level;
 }
 

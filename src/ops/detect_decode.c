@@ -15,7 +15,8 @@ void op_detect_decode(const op_args *args) {
             for (int64_t i = 0; i < cells; i++) {
                 const float *b = box + n * 4 * anchors + begin + i;
                 float *o = out + n * (4 + classes) * anchors + begin + i;
-                const float ax = (float)(i % a->level_w[level]) + 0.5f, ay = (float)(i / a->level_w[level]) + 0.5f;
+                const int64_t row = i / a->level_w[level], column = i % a->level_w[level];
+                const float ax = (float)column + 0.5f, ay = (float)row + 0.5f;
                 const float x1 = ax - b[0], y1 = ay - b[anchors], x2 = ax + b[2 * anchors], y2 = ay + b[3 * anchors];
                 o[0] = (a->corners ? x1 : (x1 + x2) / 2.0f) * stride;
                 o[anchors] = (a->corners ? y1 : (y1 + y2) / 2.0f) * stride;

@@ -89,7 +89,7 @@ ol_status glob_list(arena *a, const char *pattern, char ***paths, size_t *n_path
     if (w.count > 1) qsort(w.paths, w.count, sizeof *w.paths, by_bytes);
     size_t n = 0;
     for (size_t i = 0; i < w.count; i++) { /* several ** can reach a file in several ways */
-        if (!n || strcmp(w.paths[n - 1], w.paths[i])) w.paths[n++] = w.paths[i];
+        if (!n || strcmp(w.paths[n - 1], w.paths[i]) != 0) w.paths[n++] = w.paths[i];
     }
     *paths = w.paths;
     *n_paths = n;

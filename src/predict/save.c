@@ -31,7 +31,7 @@ static size_t stem_slot(char *const *stems, size_t capacity, const char *stem) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
     for (const char *c = stem; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
     size_t at = (size_t)hash & (capacity - 1);
-    while (stems[at] && strcmp(stems[at], stem)) at = (at + 1) & (capacity - 1);
+    while (stems[at] && strcmp(stems[at], stem) != 0) at = (at + 1) & (capacity - 1);
     return at;
 }
 
@@ -150,7 +150,7 @@ static char *class_folder(arena *a, const predict_result *r, int class_id) {
     for (char *c = name; c && *c; c++) {
         if (*c == '/' || *c == '\\' || (unsigned char)*c < 32) *c = '_';
     }
-    bool usable = name && name[0] && strcmp(name, ".") && strcmp(name, "..") && strlen(name) < 200;
+    bool usable = name && name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strlen(name) < 200;
     return usable ? name : arena_printf(a, "class%d", class_id);
 }
 

@@ -92,7 +92,7 @@ static void schedule_fill(train_run_state *r) {
 static ol_status gains_create(train_run_state *r) {
     const int nc = r->setup->model->desc.nc;
     for (int branch = 0; branch < 2; branch++) {
-        float *g = r->gains[branch] = mem_alloc0(r->ctx, (size_t)(LOSS_GAIN_CLASSES + nc), sizeof *g);
+        float *g = r->gains[branch] = mem_alloc0(r->ctx, LOSS_GAIN_CLASSES + (size_t)nc, sizeof *g);
         if (!g) return OL_ERROR_MEMORY;
         g[LOSS_GAIN_BOX] = (float)r->s->box;
         g[LOSS_GAIN_CLS] = (float)r->s->cls;

@@ -95,7 +95,7 @@ ol_status attention_compile(cpu_device *dev, const op_record *op, cpu_kernel **o
         return OL_ERROR_UNSUPPORTED;
     if (!cpu_is_dense(grad ? &op->in[2] : &op->out[1])) return OL_ERROR_UNSUPPORTED;
     const size_t len = (size_t)(qkv->shape.dim[2] * qkv->shape.dim[3]);
-    const size_t rows = (size_t)(2 * op->attr->key_dim + op->attr->head_dim), hd = (size_t)op->attr->head_dim;
+    const size_t hd = (size_t)op->attr->head_dim, rows = 2 * (size_t)op->attr->key_dim + hd;
     const size_t floats = grad ? (2 * rows + hd + len) * len : (rows + hd) * len;
     return map_kernel_create(dev, op, grad ? attention_grad_run : attention_run, floats * sizeof(float), out);
 }
