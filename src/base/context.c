@@ -80,7 +80,9 @@ bool ctx_interrupted(const ol_context *ctx) {
     return atomic_load(&ctx->interrupted);
 }
 
-void ctx_interrupt_clear(ol_context *ctx) { atomic_store(&ctx->interrupted, false); }
+void ctx_interrupt_clear(ol_context *ctx) {
+    atomic_store(&ctx->interrupted, false);
+}
 
 int ctx_threads(const ol_context *ctx) {
     return ctx->n_threads;

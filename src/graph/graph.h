@@ -77,7 +77,7 @@ typedef struct graph {
     graph_tensor *tensors;
     graph_op *ops; /* in execution order */
     size_t n_tensors, n_ops, tensor_capacity, op_capacity;
-    dtype compute; /* type of activations on devices that have more than one: f32 (default), f16, bf16 */
+    dtype compute;     /* type of activations on devices that have more than one: f32 (default), f16, bf16 */
     const char *scope; /* prefix given to the names of ops that are added; set by builders */
 } graph;
 

@@ -11,7 +11,7 @@ void op_concat(const op_args *args) {
         const int64_t channels = args->in[i].shape.dim[1];
         for (int64_t n = 0; n < out->dim[0]; n++)
             memmove(tensor_f32(&args->out[0]) + (n * out->dim[1] + begin) * plane,
-                   tensor_f32(&args->in[i]) + n * channels * plane, (size_t)(channels * plane) * sizeof(float));
+                    tensor_f32(&args->in[i]) + n * channels * plane, (size_t)(channels * plane) * sizeof(float));
         begin += channels;
     }
 }

@@ -165,12 +165,8 @@ static void files_are_found_by_name(void **state) {
     assert_null(f.path);
 
     static const char *const wrong[][2] = {
-        {"three", "holds 2 YAML files"},
-        {"none", "holds no YAML file"},
-        {"coco9.yaml", "did you mean 'coco"},
-        {"x/y", "'x/y' does not exist"},
-        {"https://e.com/a.yaml", "download"},
-        {"a.zip", "unpack it"},
+        {"three", "holds 2 YAML files"}, {"none", "holds no YAML file"},       {"coco9.yaml", "did you mean 'coco"},
+        {"x/y", "'x/y' does not exist"}, {"https://e.com/a.yaml", "download"}, {"a.zip", "unpack it"},
         {"", "data= is empty"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

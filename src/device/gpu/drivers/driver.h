@@ -68,8 +68,8 @@ struct gpu_driver {
 };
 
 /* Opens the library and initialises it. OL_ERROR_NOT_FOUND with the reason in the message when there is none (all names
- * that were tried, and the loader's complaint), OL_ERROR_DEVICE when it finds no device, OL_ERROR_UNSUPPORTED when it is
- * too old. */
+ * that were tried, and the loader's complaint), OL_ERROR_DEVICE when it finds no device, OL_ERROR_UNSUPPORTED when it
+ * is too old. */
 ol_status gpu_driver_cuda_open(ol_context *ctx, gpu_driver **out);
 ol_status gpu_driver_hip_open(ol_context *ctx, gpu_driver **out);
 
