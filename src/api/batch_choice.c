@@ -21,9 +21,10 @@ ol_status batch_choose(const train_fit *f, const settings *s, int *batch) {
     if (status != OL_OK) return status;
     if (found == 0)
         return ctx_fail(f->ctx, OL_ERROR_MEMORY,
-                        "batch=%g: one picture at imgsz=%d needs %.2f GiB, %.2f of %.2f GiB are free; use a smaller "
-                        "imgsz or model",
-                        s->batch, f->size, GIB(one), GIB(free_bytes), GIB(total));
+                        "batch=%g allows %.2f GiB (%.2f of %.2f GiB are free), and one picture at imgsz=%d needs %.2f "
+                        "GiB; use a larger share, a smaller imgsz or a smaller model",
+                        s->batch, GIB(wanted < usable ? wanted : usable), GIB(free_bytes), GIB(total), f->size,
+                        GIB(one));
     ctx_log(f->ctx, OL_LOG_INFO,
             "AutoBatch: batch=%d at imgsz=%d takes %.2f GiB of %.2f (%.2f free), by the sizes of the plans", found,
             f->size, GIB(one), GIB(total), GIB(free_bytes));

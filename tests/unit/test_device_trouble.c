@@ -136,7 +136,7 @@ static void open_batches_are_chosen(void **state) {
     free_now = 1000;
     assert_int_equal(batch_choose(&fit, settings_make(ctx, &s, "-1"), &batch), OL_ERROR_MEMORY);
     settings_deinit(&s);
-    assert_non_null(strstr(ol_context_message(ctx), "one picture at imgsz=64 needs"));
+    assert_non_null(strstr(ol_context_message(ctx), "and one picture at imgsz=64 needs"));
     ctx_clear(ctx);
     /* what the message of a run that ran out says */
     free_now = total_now = one;
