@@ -8,7 +8,7 @@ Every global and LDS access is bounds checked; LDS and registers start poisoned.
 Meant for tests of compiled kernels: no timing, no caches, no images, no traps.
 """
 
-import copy, os, re, struct, subprocess, shutil
+import copy, os, re, shutil, struct, subprocess, tempfile
 import numpy as np
 from amdco import CodeObject, kernarg, place
 
@@ -200,7 +200,10 @@ def parse_ins(txt):
 
 def load_text(co):
     if not hasattr(co, 'dis'):
-        out = subprocess.run([find_objdump(), '-d', co.path], capture_output=True, text=True, check=True).stdout
+        with tempfile.TemporaryFile() as text:  # a pipe would be read in very small pieces
+            subprocess.run([find_objdump(), '-d', co.path], stdout=text, check=True)
+            text.seek(0)
+            out = text.read().decode()
         co.dis, co.ins = {}, {}
         for ln in out.splitlines():
             m = LINE.match(ln)
@@ -605,12 +608,13 @@ class Launch:
         s.S = np.full((NSG, NW), 0xBADC0DE5, U32)
         s.scc = np.zeros(NW, bool)
         s.S[125] = 0
-        s.lds = np.full((len(wgs), max(s.ldsz, 4)), 0xCD, np.uint8)
+        s.lds_row = (max(s.ldsz, 4) + 3) & ~3  # bytes of a block's segment
+        s.lds = np.full(len(wgs) * s.lds_row, 0xCD, np.uint8)
         s.wg = np.repeat(np.arange(len(wgs)), s.wpg)
         s.race = s.wpg > 1 and s.ldsz > 0 and os.environ.get('AMDEMU_RACE', '1') != '0'
         if s.race:
-            s.lw, s.lwe, s.lr, s.lre = (np.zeros(s.lds.shape, I32) for _ in range(4))
-            s.ep = np.ones(len(wgs), I32)
+            s.lw, s.lr = np.zeros(s.lds.shape, I64), np.zeros(s.lds.shape, I64)
+            s.ep = np.ones(len(wgs), I64)
         s.priv = np.full((NW * L, k.priv), 0xCD, np.uint8) if k.priv else None
         lane = np.arange(L)
         t = (np.arange(NW) % s.wpg)[:, None] * L + lane[None]
@@ -716,10 +720,12 @@ class Launch:
         v = b.sum(1, dtype=U64)
         s.S[126][w] = lo(v)
         s.S[127][w] = hi(v)
+        s.all_on = bool(s.E.all())
 
     def exec_changed(s):
         v = u(s.S[126][s.w]) | (u(s.S[127][s.w]) << U64(32)) if s.L == 64 else u(s.S[126][s.w])
         s.E[s.w] = ((v[:, None] >> np.arange(s.L, dtype=U64)) & U64(1)).astype(bool)
+        s.all_on = bool(s.E.all())
 
     def mask64(s, o):  # per-lane bool from an sgpr mask operand
         v = u(s.S[o.i][s.w]) | (u(s.S[o.i + 1][s.w]) << U64(32)) if s.L == 64 else u(s.S[o.i][s.w])
@@ -819,6 +825,9 @@ class Launch:
     def vput(s, o, v, j=0):
         a = s.A if o.k == 'a' else s.V
         v = bcast(np.asarray(v).astype(U32, copy=False), (s.n, s.L))
+        if s.all_on:
+            a[o.i + j][s.w] = v
+            return
         E = s.E[s.w]
         if isinstance(s.w, slice):
             np.copyto(a[o.i + j], v, where=E)
@@ -891,57 +900,76 @@ class Launch:
 
     # -- memory
     def gmem(s, addr, n, act, store=None):
-        """addr uint64 (n,L); n bytes; returns uint32 words (list) or stores"""
+        """addr uint64 (n,L); n bytes a lane; returns the bytes read (lanes, n), or stores such an array"""
         off = addr - U64(s.mem.BASE)
         sel = off[act]
-        idx = sel.astype(I64)[:, None] + np.arange(n)
         bad = sel >= U64(len(s.mem.b) - n)
-        if bad.any() or not s.mem.ok[idx].all():
-            a = addr[act][bad] if bad.any() else addr[act][~s.mem.ok[np.minimum(idx, len(s.mem.b) - 1)].all(1)]
+        words = n % 4 == 0 and not bad.any() and not (sel & U64(3)).any()
+        if words:  # the usual case: whole aligned words
+            idx = (sel >> U64(2)).astype(I64)[:, None] + np.arange(n // 4)
+            allowed = (s.mem.ok.view(U32)[idx] == U32(0x01010101)).all()
+        else:
+            idx = sel.astype(I64)[:, None] + np.arange(n)
+            allowed = not bad.any() and s.mem.ok[idx].all()
+        if not allowed:
+            at = (sel.astype(I64)[:, None] + np.arange(n)).clip(0, len(s.mem.b) - 1)
+            a = addr[act][bad | ~(s.mem.ok[at] != 0).all(1)]
             raise EmuError(
                 'global %s out of bounds, address %#x (%d lanes)'
                 % ('store' if store is not None else 'load', int(a[0]), len(a))
             )
-        if store is None:
+        if words:
+            if store is None:
+                return s.mem.b.view(U32)[idx].view(np.uint8)
+            s.mem.b.view(U32)[idx] = np.ascontiguousarray(store).view(U32)
+        elif store is None:
             return s.mem.b[idx]
-        s.mem.b[idx] = store
+        else:
+            s.mem.b[idx] = store
 
     def lmem(s, addr, n, act, store=None):
         wgi = bcast(s.wg[s.w][:, None], addr.shape)[act]
         a = addr[act].astype(I64)
         if len(a) and (a.max() + n > s.ldsz or a.min() < 0):
             raise EmuError('LDS access at %d beyond %d bytes' % (int(a.max()), s.ldsz))
-        idx = a[:, None] + np.arange(n)
+        at = wgi * s.lds_row + a  # in the segments of all blocks, one behind the other
         if s.race and len(a):
-            s.race_check(
-                wgi[:, None], idx, bcast(np.arange(s.NW)[s.w][:, None], addr.shape)[act][:, None] + 1, store is not None
-            )
+            me = bcast(np.arange(s.NW)[s.w][:, None], addr.shape)[act][:, None] + 1
+            s.race_check(wgi[:, None], at[:, None] + np.arange(n), me, store is not None)
+        if n % 4 == 0 and not (a & 3).any():
+            idx = (at >> 2)[:, None] + np.arange(n // 4)
+            if store is None:
+                return s.lds.view(U32)[idx].view(np.uint8)
+            s.lds.view(U32)[idx] = np.ascontiguousarray(store).view(U32)
+            return
+        idx = at[:, None] + np.arange(n)
         if store is None:
-            return s.lds[wgi[:, None], idx]
-        s.lds[wgi[:, None], idx] = store
+            return s.lds[idx]
+        s.lds[idx] = store
 
-    def race_check(s, g, idx, me, store):
-        """LDS bytes touched by two waves between two barriers, one of them writing (atomics are not counted as writes)"""
-        ep = s.ep[g]
-        bad = (s.lwe[g, idx] == ep) & (s.lw[g, idx] != me)
+    def race_check(s, g, at, me, store):
+        """LDS bytes touched by two waves between two barriers, one of them writing (atomics are not counted as writes).
+        A byte's last writer and reader are kept as epoch * K + wave; wave K - 1 stands for several readers."""
+        K = s.NW + 2
+        before = s.ep[g] * K
+        mine, many = before + me, before + K - 1
+        writer, reader = s.lw[at], s.lr[at]
+        bad = (writer > before) & (writer != mine)
         if store:
-            bad |= (s.lre[g, idx] == ep) & (s.lr[g, idx] != me)
-            s.lw[g, idx] = me
-            s.lwe[g, idx] = ep
-            bad |= s.lw[g, idx] != me
+            bad |= (reader > before) & (reader != mine)
+            s.lw[at] = mine
+            bad |= s.lw[at] != mine
         else:
-            v = np.where((s.lre[g, idx] == ep) & (s.lr[g, idx] != me), -1, me)
-            s.lr[g, idx] = v
-            s.lre[g, idx] = ep
-            d = s.lr[g, idx] != v
+            v = np.where((reader > before) & (reader != mine), many, mine)
+            s.lr[at] = v
+            d = s.lr[at] != v  # two waves read it with one instruction
             if d.any():
-                gg = bcast(g, idx.shape)
-                s.lr[gg[d], idx[d]] = -1
+                s.lr[at[d]] = bcast(many, at.shape)[d]
         if bad.any():
             i = np.argwhere(bad)[0]
             raise EmuError(
                 'LDS race: byte %d is %s by one wave while another used it since the last barrier'
-                % (int(idx[i[0], i[1]]), 'written' if store else 'read')
+                % (int(at[i[0], i[1]]) % s.lds_row, 'written' if store else 'read')
             )
 
     def load_to(s, o, by, n, act, signed=False, d16=None):
@@ -1665,7 +1693,8 @@ class Launch:
                     'or': lambda p, q: p | q,
                 }[x[1]]
                 for p, q in np.argwhere(act):
-                    c = s.lds[wgi[p], int(a[p, q]) : int(a[p, q]) + 4].view(dt)
+                    at = int(wgi[p]) * s.lds_row + int(a[p, q])
+                    c = s.lds[at : at + 4].view(dt)
                     old[p, q] = c.view(U32)[0]
                     c[0] = fn(c[0], v[p : p + 1, q].copy().view(dt)[0])
                 if ret:
