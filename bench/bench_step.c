@@ -72,7 +72,7 @@ static void train_step(bench *b) {
     targets_write(b, s);
     check(plan_run(s->plan));
     check(plan_read(s->plan, s->refs.loss_items[1], items, sizeof items));
-    check(optimizer_advance(b->opt, &norm));
+    check(optimizer_advance(b->opt, 1.0, &norm));
 }
 
 static void set_up(bench *b, bool train, const char *scale, const char *device_name) {
@@ -93,7 +93,12 @@ static void set_up(bench *b, bool train, const char *scale, const char *device_n
     }
     check(param_store_create(ctx, b->dev, b->m, OPTIMIZER_SGD, &b->store));
     check(optimizer_create(b->store, OPTIMIZER_SGD, 1e-3, 0.9, 0.0, &b->opt));
-    check(step_plans_create(ctx, b->dev, b->m, b->store, N_TARGETS, &b->plans));
+    const char *named = getenv("BENCH_COMPUTE");
+    const dtype compute = named == NULL                ? DTYPE_F32
+                          : strcmp(named, "bf16") == 0 ? DTYPE_BF16
+                          : strcmp(named, "f16") == 0  ? DTYPE_F16
+                                                       : DTYPE_F32;
+    check(step_plans_create(ctx, b->dev, b->m, b->store, N_TARGETS, compute, &b->plans));
 }
 
 int main(int argc, char **argv) {

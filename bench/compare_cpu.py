@@ -16,7 +16,8 @@ class Ours:
     """bench_step: a line in, milliseconds out."""
 
     def __init__(self, *args):
-        self.process = subprocess.Popen([os.path.join(build, "bench", "bench_step"), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([os.path.join(build, "bench", "bench_step"), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={"OMP_WAIT_POLICY": "passive", **os.environ})  # as the program itself waits
         assert self.process.stdout.readline() == "ready\n"
 
     def step(self):
@@ -50,6 +51,7 @@ def predict():
         assert made.returncode == 0, made.stderr
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.force_spinning_stop", "1")  # its threads must not spin while ours are measured
         session = onnxruntime.InferenceSession(os.path.join(folder, "yolo26n.onnx"), options, providers=["CPUExecutionProvider"])
     x = np.random.rand(1, 3, 640, 640).astype(np.float32)
     ours = Ours("predict", "n", "1", "640")

@@ -15,11 +15,13 @@
 
 enum { N_STEPS = 3, N_PICTURES = 2, SIDE = 64, N_TARGETS = 4 };
 /* Short runs in each number format, with the loss scale. Limits are of a loss item, relative to the CPU's in f32: the
- * first step sees the same weights, later ones what rounding made of them. */
+ * first step sees the same weights, later ones what rounding made of them. A network with fresh weights multiplies any
+ * difference by about ten a step (0.4 %, 4 % and 20 % were seen in f16 on a card that is right), so the later f16 steps
+ * only tell a run that still learns from one that does not. */
 static const struct training_kind {
     dtype compute;
     double scale, limits[N_STEPS];
-} training_kinds[] = {{DTYPE_F32, 1.0, {1e-3, 1e-2, 3e-2}}, {DTYPE_F16, 128.0, {2e-2, 5e-2, 1e-1}}};
+} training_kinds[] = {{DTYPE_F32, 1.0, {1e-3, 1e-2, 3e-2}}, {DTYPE_F16, 128.0, {2e-2, 2e-1, 1.0}}};
 
 typedef struct selftest_run {
     ol_context *ctx;
