@@ -94,7 +94,8 @@ static loss_case case_open(const char *name) {
         c.attr.level_w[l] = (int)value_as_double(hw->as.list.items[1]) / (8 << l);
     }
     c.max_targets = (int)rows->as.list.count;
-    c.targets = calloc((size_t)(c.n * c.max_targets * 5 + 1), sizeof(float));
+    c.targets =
+        calloc((size_t)(c.n * (c.max_targets + 1) * 5), sizeof(float)); /* room for one row where there are none */
     c.counts = calloc((size_t)c.n, sizeof(int32_t));
     for (size_t i = 0; i < rows->as.list.count; i++) {
         const value *row = rows->as.list.items[i];
