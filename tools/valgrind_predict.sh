@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-build/yolo shapes dir="$work/shapes" train=2 val=1 >/dev/null
+build/yolo shapes dir="$work/shapes" n_train=2 n_val=1 >/dev/null
 picture="$(find "$work/shapes/images/val" -type f | head -1)"
 model=runs/demo/train/weights/best.pt
 [ -f "$model" ] || model=yolo26n.yaml
