@@ -1,7 +1,9 @@
 /* Our side of `make bench`: makes a plan, says "ready", then does one measured step for each line on standard input and
  * prints its milliseconds. usage: bench_step predict|train SCALE BATCH SIZE [DEVICE] train: forward, loss, backward,
- * clipping, SGD step and moving average, as the trainer runs them. Weights are fresh, pictures noise. */
+ * clipping, SGD step and moving average, as the trainer runs them. Weights are those of the file that
+ * BENCH_WEIGHTS names, else fresh; pictures are noise. */
 #include "base/rng.h"
+#include "formats/checkpoint.h"
 #include "model/runner.h"
 #include "ops/detect_loss.h"
 #include "train/optimizer.h"
@@ -82,6 +84,13 @@ static void set_up(bench *b, bool train, const char *scale, const char *device_n
     check(device_open(ctx, device_name, &b->dev));
     check(model_create(ctx, &spec, &b->m));
     model_initialize(b->m, 1);
+    const char *weights = getenv("BENCH_WEIGHTS");
+    if (weights != NULL) {
+        checkpoint c = {0};
+        check(checkpoint_read(ctx, weights, &c));
+        check(model_load_state(b->m, &c.weights));
+        checkpoint_deinit(&c);
+    }
     const size_t bytes = (size_t)b->batch * 3 * (size_t)b->size * (size_t)b->size;
     b->images = malloc(bytes);
     rng r = rng_stream(1, RNG_TEST, 0, 0);

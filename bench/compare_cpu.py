@@ -5,6 +5,7 @@ usage: compare_cpu.py BUILD_FOLDER     run by an interpreter that has the refere
 import os, resource, subprocess, sys, tempfile, time
 os.environ.setdefault("YOLO_OFFLINE", "1")
 os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.gettempdir())
+weights = os.path.abspath(os.environ["BENCH_WEIGHTS"]) if "BENCH_WEIGHTS" in os.environ else "yolo26n.yaml"
 build, threads = sys.argv[1], int(os.environ.get("BENCH_THREADS", "2"))
 
 
@@ -47,12 +48,12 @@ def predict():
     import numpy as np
     import onnxruntime
     with tempfile.TemporaryDirectory() as folder:
-        made = subprocess.run([os.path.abspath(os.path.join(build, "yolo")), "export", "model=yolo26n.yaml", "format=onnx"], cwd=folder, capture_output=True, text=True)
+        made = subprocess.run([os.path.abspath(os.path.join(build, "yolo")), "export", f"model={weights}", "format=onnx"], cwd=folder, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.force_spinning_stop", "1")  # its threads must not spin while ours are measured
-        session = onnxruntime.InferenceSession(os.path.join(folder, "yolo26n.onnx"), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(made.stdout.split("saved as '")[1].split("'")[0], options, providers=["CPUExecutionProvider"])
     x = np.random.rand(1, 3, 640, 640).astype(np.float32)
     ours = Ours("predict", "n", "1", "640")
     alternate("predict yolo26n 640, against ONNX Runtime's CPU provider", "<= 0.9", ours, lambda: session.run(None, {"images": x}), 15)
