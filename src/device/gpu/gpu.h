@@ -36,7 +36,6 @@ typedef struct gpu_device {
     size_t n_functions, function_capacity;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
-    double capture_seconds; /* unused time keeps none */
 } gpu_device;
 
 /* Turns a driver error into a status with a message: what was attempted, the library's words, the remedy. */
