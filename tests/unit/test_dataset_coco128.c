@@ -13,9 +13,7 @@
 #include <cmocka.h>
 
 static const char *data_folder(scratch *s) {
-    const char *shared = shared_folder();
-    if (shared == NULL) skip_without("../shared", "the coco128 pictures");
-    return arena_printf(&s->arena, "%s/data", shared);
+    return arena_printf(&s->arena, "%s/data", shared_folder());
 }
 
 static dataset *open_known(scratch *s, const char *name) {
@@ -116,6 +114,7 @@ static void outlines_are_read(void **state) {
 }
 
 int main(void) {
+    skip_without(shared_folder(), "the coco128 pictures");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_those_of_the_set),
         cmocka_unit_test(rect_batches_break_ties_stably),
