@@ -53,19 +53,17 @@ static void compare(replay *r, const char *what, size_t at, double mine, double 
 static void on_step(void *user, const train_step *step) {
     replay *r = user;
     const value *steps = value_get(r->record, "steps"), *recorded = steps->as.list.items[r->n_steps];
-    const value *tie = value_get(r->record, "tie_at_step"); /* 1-based; its items and loss are not judged */
-    const bool judged = tie == NULL || tie->as.integer != (int64_t)r->n_steps + 1;
     static const char *const names[3] = {"box item of step", "cls item of step", "l1 item of step"};
     double worst = 0.0;
     assert_true(r->n_steps < steps->as.list.count);
     for (size_t k = 0; k < 3; k++) {
         const double item = list_number(recorded, "items", k);
         worst = fmax(worst, fabs(step->items[k] - item) / item);
-        if (judged) compare(r, names[k], r->n_steps, step->items[k], item, r->limit.items * fabs(item));
+        compare(r, names[k], r->n_steps, step->items[k], item, r->limit.items * fabs(item));
     }
     const double norm = value_as_double(value_get(recorded, "grad_norm")),
                  loss = value_as_double(value_get(recorded, "loss"));
-    if (judged) compare(r, "loss of step", r->n_steps, step->loss, loss, r->limit.items * fabs(loss));
+    compare(r, "loss of step", r->n_steps, step->loss, loss, r->limit.items * fabs(loss));
     compare(r, "gradient norm of step", r->n_steps, step->grad_norm, norm, r->limit.norm * norm);
     compare(r, "epoch of step", r->n_steps, step->epoch, value_as_double(value_get(recorded, "epoch")), 0.0);
     for (int g = 0; g < step->n_groups; g++) {
