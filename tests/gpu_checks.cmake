@@ -4,3 +4,5 @@ set_target_properties(hip_double PROPERTIES OUTPUT_NAME amdhip64 SOVERSION 6 LIB
   C_VISIBILITY_PRESET hidden)
 add_test(NAME cli_gpu_checks COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/gpu_checks.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
 set_tests_properties(cli_gpu_checks PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME cli_device_failure COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/device_failure.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
+set_tests_properties(cli_device_failure PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)

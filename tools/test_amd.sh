@@ -4,10 +4,12 @@
 #   tools/test_amd.sh BUILD ops TARGET [f32|f16|bf16 …]   the op table in these types of maps
 #   tools/test_amd.sh BUILD program TARGET NAME           one of the test programs
 #   tools/test_amd.sh BUILD run TARGET                    the real program, end to end (tools/test_device.sh)
+#   tools/test_amd.sh BUILD interpreter TARGET            errors planted in kernels are found (needs clang-19)
+#   tools/test_amd.sh BUILD kernels TARGET                every kernel of the archive was launched by one of the above
 # Skipped (exit 77) where python3 with numpy, llvm-objdump or the target's device code is missing; ONELOOK_PYTHON names another python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build="$(cd "${1:?build folder}" && pwd)" what="${2:?ops, program or run}" target="${3:?target}"
+build="$(cd "${1:?build folder}" && pwd)" what="${2:?ops, program, run, interpreter or kernels}" target="${3:?target}"
 shift 3
 skip() { echo "skipped: $1"; exit 77; }
 
@@ -22,6 +24,14 @@ for candidate in llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19
 done
 [ -n "$objdump" ] || skip "no llvm-objdump of version 19 or later (apt-get install llvm-19)"
 
+if [ "$what" = kernels ]; then exec "$python" tools/amd/amdcover.py "$build/kernels.bin" "$target" "$build/amd-coverage"; fi
+
+if [ "$what" = interpreter ]; then
+  for clang in clang-19 clang-20 clang-21 clang-22 ''; do command -v "$clang" >/dev/null && break; done
+  [ -n "$clang" ] || skip "no clang of version 19 or later (apt-get install clang-19 lld-19)"
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tools/amd LLVM_OBJDUMP="$objdump" exec "$python" tests/amd/test_interpreter.py "$clang" "$target"
+fi
+
 double="$build/amd-double"
 mkdir -p "$double"
 if [ ! -f "$double/libamdhip64.so.6" ] || [ tools/amd/hipemu.c -nt "$double/libamdhip64.so.6" ]; then
@@ -30,6 +40,9 @@ if [ ! -f "$double/libamdhip64.so.6" ] || [ tools/amd/hipemu.c -nt "$double/liba
 fi
 export AMDEMU_ARCH="$target" AMDEMU_DIR="$PWD/tools/amd" AMDEMU_PYTHON="$python" LLVM_OBJDUMP="$objdump"
 export LD_LIBRARY_PATH="$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ONELOOK_TEST_DEVICE=hip:0
+mkdir -p "$build/amd-coverage"
+export AMDEMU_COVERAGE="$build/amd-coverage/$target-$what${1:+-$1}"
+rm -f "$AMDEMU_COVERAGE"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 # the interpreter's products are tiny
 
 checks="$("$build/yolo" checks)"
@@ -44,5 +57,5 @@ case "$what" in
     ;;
   program) "$build/tests/$1" ;;
   run) tools/test_device.sh "$build/yolo" hip:0 ;;
-  *) echo "test_amd: '$what' is neither ops, program nor run" >&2; exit 2 ;;
+  *) echo "test_amd: '$what' is none of ops, program, run, interpreter, kernels" >&2; exit 2 ;;
 esac

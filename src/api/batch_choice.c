@@ -1,8 +1,9 @@
 #include "api/batch_choice.h"
 
+#include "base/text.h"
 #include "train/trainer.h"
 
-#define GIB(bytes) ((double)(bytes) / 0x1p30)
+#define SIZE(bytes) text_size((uint64_t)(bytes)).c
 /* Not to be given away: other programs' allocations move, and memory is handed out in pages. */
 static const double usable_share = 0.95, default_share = 0.6;
 
@@ -21,13 +22,12 @@ ol_status batch_choose(const train_fit *f, const settings *s, int *batch) {
     if (status != OL_OK) return status;
     if (found == 0)
         return ctx_fail(f->ctx, OL_ERROR_MEMORY,
-                        "batch=%g allows %.2f GiB (%.2f of %.2f GiB are free), and one picture at imgsz=%d needs %.2f "
-                        "GiB; use a larger share, a smaller imgsz or a smaller model",
-                        s->batch, GIB(wanted < usable ? wanted : usable), GIB(free_bytes), GIB(total), f->size,
-                        GIB(one));
-    ctx_log(f->ctx, OL_LOG_INFO,
-            "AutoBatch: batch=%d at imgsz=%d takes %.2f GiB of %.2f (%.2f free), by the sizes of the plans", found,
-            f->size, GIB(one), GIB(total), GIB(free_bytes));
+                        "batch=%g allows %s (%s of %s are free), and one picture at imgsz=%d needs %s; use"
+                        " a larger share, a smaller imgsz or a smaller model",
+                        s->batch, SIZE(wanted < usable ? wanted : usable), SIZE(free_bytes), SIZE(total), f->size,
+                        SIZE(one));
+    ctx_log(f->ctx, OL_LOG_INFO, "AutoBatch: batch=%d at imgsz=%d takes %s of %s (%s free), by the sizes of the plans",
+            found, f->size, SIZE(one), SIZE(total), SIZE(free_bytes));
     *batch = found;
     return OL_OK;
 }
@@ -46,11 +46,11 @@ ol_status batch_explain(const train_fit *f, int batch) {
     if (status != OL_OK) return ctx_fail(f->ctx, OL_ERROR_MEMORY, "%s", message);
     if (largest == 0)
         return ctx_fail(f->ctx, OL_ERROR_MEMORY,
-                        "%s. Training at imgsz=%d needs %.2f GiB with batch=%d, %.2f are free: not even one picture "
+                        "%s. Training at imgsz=%d needs %s with batch=%d, %s are free: not even one picture "
                         "fits; use a smaller imgsz or model",
-                        message, f->size, GIB(needed), batch, GIB(free_bytes));
+                        message, f->size, SIZE(needed), batch, SIZE(free_bytes));
     return ctx_fail(f->ctx, OL_ERROR_MEMORY,
-                    "%s. Training at imgsz=%d needs %.2f GiB with batch=%d, %.2f are free; the largest batch that fits "
+                    "%s. Training at imgsz=%d needs %s with batch=%d, %s are free; the largest batch that fits "
                     "is batch=%d",
-                    message, f->size, GIB(needed), batch, GIB(free_bytes), largest);
+                    message, f->size, SIZE(needed), batch, SIZE(free_bytes), largest);
 }

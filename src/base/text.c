@@ -53,6 +53,18 @@ const char *text_c(const text *t) {
     return t->bytes != NULL ? t->bytes : "";
 }
 
+size_words text_size(uint64_t bytes) {
+    size_words w;
+    const double n = (double)bytes;
+    if (n >= 0x1p30)
+        snprintf(w.c, sizeof w.c, "%.2f GiB", n / 0x1p30);
+    else if (n >= 0x1p20)
+        snprintf(w.c, sizeof w.c, "%.1f MiB", n / 0x1p20);
+    else
+        snprintf(w.c, sizeof w.c, "%.1f KiB", n / 0x1p10);
+    return w;
+}
+
 /* Length of the longest common substring and where it starts in each. */
 static size_t longest_match(const char *a, size_t na, const char *b, size_t nb, size_t *at_a, size_t *at_b) {
     size_t best = 0;

@@ -1,6 +1,7 @@
 #include "net.h"
 
 #include "golden.h"
+#include "guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@ net *net_create(void) {
     net *n = calloc(1, sizeof *n);
     n->ctx = test_context();
     check(n, device_open(n->ctx, test_device_name(), &n->dev));
+    guard_device(n->dev);
     check(n, graph_create(n->ctx, &n->g));
     return n;
 }
@@ -83,7 +85,7 @@ void net_plan(net *n) {
     size_t bytes = 0;
     for (size_t t = 0; t < n->g->n_tensors; t++) {
         n->offset[t] = bytes;
-        if (is_bound(n, t)) bytes += net_count(n, (tensor_ref)t) * sizeof(float);
+        if (is_bound(n, t)) bytes += net_count(n, (tensor_ref)t) * sizeof(float) + GUARD_BYTES;
     }
     check(n, device_buffer_create(n->dev, bytes, &n->memory));
     check(n, plan_create(n->ctx, n->dev, n->g, &n->p));

@@ -1,6 +1,7 @@
 #include "plan_harness.h"
 
 #include "golden.h"
+#include "guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@ void plan_harness_init(plan_harness *h, ol_context *ctx, const graph *g, const t
     h->buffers = calloc(g->n_tensors, sizeof *h->buffers);
     assert_non_null(h->buffers);
     check(h, device_open(ctx, test_device_name(), &h->dev), "device_open");
+    guard_device(h->dev);
     check(h, plan_create(ctx, h->dev, g, &h->p), "plan_create");
     for (size_t i = 0; i < g->n_tensors; i++) {
         const graph_tensor *t = &g->tensors[i];

@@ -6,6 +6,7 @@
  * ONELOOK_TEST_TIMES=1 prints the time of every case. */
 #include "device/device.h"
 #include "golden.h"
+#include "guard.h"
 #include "net.h"
 #include "ops/ops.h"
 
@@ -134,11 +135,24 @@ static const op_case cases[] = {
       {{1, {2}}, ROLE_TEMP, DTYPE_I32, 1, 3},
       {.shape = {1, {8}}, .lo = 0.5, .hi = 1.5}},
      {ROLE_TEMP}},
+    /* one target only in the second assignment: the one-to-one head's */
+    {OP_DETECT_LOSS,
+     {LEVELS, .topk = 7, .topk2 = 1, .alpha = 0.5f, .beta = 6.0f},
+     5,
+     {{.shape = {3, {2, 4, 41}}, .lo = 0.2, .hi = 2},
+      {.shape = {3, {2, 3, 41}}},
+      {.shape = {3, {2, 6, 5}}, .lo = 0.2, .hi = 0.8},
+      {{1, {2}}, ROLE_TEMP, DTYPE_I32, 2, 6},
+      {.shape = {1, {8}}, .lo = 0.5, .hi = 1.5}},
+     {ROLE_TEMP}},
     {OP_CONV2D,
      CONV(3, 3, 1, 1, 1, ACT_SILU),
      3,
      {MAP(2, 48, 41, 43), PARAM(8, 48, 3, 3), VECTOR(8, -1, 1)},
      {ROLE_TEMP}},
+    /* many pixels and many outputs: wide tiles on small GPUs */
+    {OP_CONV2D, CONV(1, 1, 1, 0, 1, ACT_SILU), 2, {MAP(1, 16, 33, 32), PARAM(60, 16, 1, 1)}, {ROLE_TEMP}},
+    {OP_CONV2D, CONV(1, 1, 1, 0, 1, ACT_NONE), 2, {MAP(1, 8, 33, 32), PARAM(100, 8, 1, 1)}, {ROLE_TEMP}},
     {OP_CONV2D, CONV(3, 3, 1, 1, 1, ACT_NONE), 2, {MAP(2, 20, 1, 3), PARAM(33, 20, 3, 3)}, {ROLE_TEMP}},
     {OP_CONV2D_GRAD_X,
      {.kernel = {3, 3}, .pad = {1, 1}, .extent = {13, 10}},
@@ -160,6 +174,7 @@ static const op_case cases[] = {
     {OP_CONV2D_GRAD_W, CONV(3, 3, 1, 1, 1, ACT_NONE), 2, {MAP(3, 8, 7, 5), MAP(3, 16, 7, 5)}, {ROLE_GRAD}},
     {OP_CONV2D_GRAD_W, CONV(3, 3, 1, 1, 32, ACT_NONE), 2, {MAP(2, 32, 7, 5), MAP(2, 32, 7, 5)}, {ROLE_GRAD}},
     {OP_CONV2D_GRAD_W, CONV(1, 1, 1, 0, 1, ACT_NONE), 2, {MAP(2, 33, 7, 5), MAP(2, 17, 7, 5)}, {ROLE_GRAD}},
+    {OP_CONV2D_GRAD_W, CONV(1, 1, 1, 0, 1, ACT_NONE), 2, {MAP(2, 9, 17, 13), MAP(2, 77, 17, 13)}, {ROLE_GRAD}},
     {OP_CONV2D_GRAD_BIAS, NO_ATTR, 1, {MAP(3, 13, 7, 5)}, {ROLE_GRAD}},
     {OP_CONV2D_GRAD_BIAS, NO_ATTR, 1, {MAP(1, 80, 1, 1)}, {ROLE_GRAD}},
     {OP_BATCH_NORM_GRAD, NORM(ACT_SILU, false), 6, NORM_GRAD_IN(3, 16, 7, 5), {ROLE_TEMP, ROLE_GRAD, ROLE_GRAD}},
@@ -414,11 +429,33 @@ static void every_row_has_a_case(void **state) {
     }
 }
 
+/* The watch over a launch's operands (support/guard.h) sees a kernel that goes on where its operand ends. */
+static void accesses_are_watched(void **state) {
+    (void)state;
+    net *n = net_create();
+    n->g->compute = compute_type();
+    const tensor_ref x = map_make(n, "x", ROLE_INPUT, DTYPE_F32, shape_4d(1, 16, 5, 7), -1.0, 1.0);
+    graph_output_mark(n->g, net_op(n, OP_UPSAMPLE2, &(op_attr){.eps = 0}, &x, 1), "y");
+    net_plan(n);
+    net_run(n);
+    const bool watched = guard_shrink(n->dev, 4);
+    if (watched) {
+        assert_int_equal(plan_run(n->p), OL_ERROR_DEVICE);
+        if (strstr(ol_context_message(n->ctx), "out of bounds") == NULL) fail_msg("%s", ol_context_message(n->ctx));
+        ctx_clear(n->ctx);
+        guard_shrink(n->dev, 0);
+        net_run(n);
+    }
+    net_destroy(n);
+    if (!watched) skip();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_a_case),
         cmocka_unit_test(operands_by_themselves),
         cmocka_unit_test(operands_in_larger_maps),
+        cmocka_unit_test(accesses_are_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

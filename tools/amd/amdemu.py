@@ -10,6 +10,7 @@ Meant for tests of compiled kernels: no timing, no caches, no images, no traps.
 
 import copy, os, re, shutil, struct, subprocess, tempfile
 import numpy as np
+from amdcheck import GlobalRaces, LdsRaces, Race
 from amdco import CodeObject, kernarg, place
 
 U32, I32, U64, I64, F32, F16, F64 = np.uint32, np.int32, np.uint64, np.int64, np.float32, np.float16, np.float64
@@ -28,6 +29,7 @@ class Memory:
         self.b = np.zeros(size, np.uint8) if b is None else b
         self.ok = np.zeros(size, np.uint8) if ok is None else ok
         self.top = top
+        self.races = None  # of blocks, made when first wanted
         if base:
             self.BASE = base
 
@@ -591,11 +593,16 @@ class Launch:
         s.count = 0
         s.seen = set()
 
-    def run(s, chunk=1024):
+    def run(s, chunk):
         wgs = [(x, y, z) for z in range(s.grid[2]) for y in range(s.grid[1]) for x in range(s.grid[0])]
         per = max(1, chunk // s.wpg)
+        s.races = None
+        if len(wgs) > 1 and os.environ.get('AMDEMU_RACE', '1') != '0':
+            s.mem.races = s.races = s.mem.races or GlobalRaces(len(s.mem.b))
+            s.races.launch(len(wgs))
         with np.errstate(all='ignore'):
             for i in range(0, len(wgs), per):
+                s.first_block = i
                 s.run_chunk(wgs[i : i + per])
         return s
 
@@ -611,10 +618,8 @@ class Launch:
         s.lds_row = (max(s.ldsz, 4) + 3) & ~3  # bytes of a block's segment
         s.lds = np.full(len(wgs) * s.lds_row, 0xCD, np.uint8)
         s.wg = np.repeat(np.arange(len(wgs)), s.wpg)
-        s.race = s.wpg > 1 and s.ldsz > 0 and os.environ.get('AMDEMU_RACE', '1') != '0'
-        if s.race:
-            s.lw, s.lr = np.zeros(s.lds.shape, I64), np.zeros(s.lds.shape, I64)
-            s.ep = np.ones(len(wgs), I64)
+        watched = s.wpg > 1 and s.ldsz > 0 and os.environ.get('AMDEMU_RACE', '1') != '0'
+        s.lds_races = LdsRaces(len(s.lds), NW, len(wgs), s.lds_row) if watched else None
         s.priv = np.full((NW * L, k.priv), 0xCD, np.uint8) if k.priv else None
         lane = np.arange(L)
         t = (np.arange(NW) % s.wpg)[:, None] * L + lane[None]
@@ -684,8 +689,8 @@ class Launch:
                     m = s.wg == g
                     if (s.st[m] >= 1).all():
                         s.st[m & (s.st == 1)] = 0
-                        if s.race:
-                            s.ep[g] += 1
+                        if s.lds_races:
+                            s.lds_races.barrier(g)
                 continue
             p = s.pc[run]
             pc = int(p.min())
@@ -704,7 +709,7 @@ class Launch:
                 s.I = I
                 try:
                     r = I.fn()
-                except EmuError as e:
+                except (EmuError, Race) as e:
                     raise EmuError('%s: %s at %#x: %s' % (s.k.name, e, pc, I.txt)) from None
                 if r is None:
                     pc += I.size
@@ -918,14 +923,23 @@ class Launch:
                 'global %s out of bounds, address %#x (%d lanes)'
                 % ('store' if store is not None else 'load', int(a[0]), len(a))
             )
+        if s.races is not None and len(sel):
+            block = (s.wg[s.w] + s.first_block)[np.nonzero(act)[0]][:, None]
+            (s.races.words if words else s.races.bytes)(idx, block, store is not None)
         if words:
             if store is None:
                 return s.mem.b.view(U32)[idx].view(np.uint8)
-            s.mem.b.view(U32)[idx] = np.ascontiguousarray(store).view(U32)
+            s.store_once(s.mem.b.view(U32), idx, np.ascontiguousarray(store).view(U32))
         elif store is None:
             return s.mem.b[idx]
         else:
-            s.mem.b[idx] = store
+            s.store_once(s.mem.b, idx, store)
+
+    @staticmethod
+    def store_once(memory, idx, values):
+        memory[idx] = values
+        if (memory[idx] != values).any():
+            raise EmuError('race: two lanes store different values at one address')
 
     def lmem(s, addr, n, act, store=None):
         wgi = bcast(s.wg[s.w][:, None], addr.shape)[act]
@@ -933,44 +947,19 @@ class Launch:
         if len(a) and (a.max() + n > s.ldsz or a.min() < 0):
             raise EmuError('LDS access at %d beyond %d bytes' % (int(a.max()), s.ldsz))
         at = wgi * s.lds_row + a  # in the segments of all blocks, one behind the other
-        if s.race and len(a):
-            me = bcast(np.arange(s.NW)[s.w][:, None], addr.shape)[act][:, None] + 1
-            s.race_check(wgi[:, None], at[:, None] + np.arange(n), me, store is not None)
+        if s.lds_races and len(a):
+            wave = bcast(np.arange(s.NW)[s.w][:, None], addr.shape)[act][:, None]
+            s.lds_races.access(wgi[:, None], at[:, None] + np.arange(n), wave, store is not None)
         if n % 4 == 0 and not (a & 3).any():
             idx = (at >> 2)[:, None] + np.arange(n // 4)
             if store is None:
                 return s.lds.view(U32)[idx].view(np.uint8)
-            s.lds.view(U32)[idx] = np.ascontiguousarray(store).view(U32)
+            s.store_once(s.lds.view(U32), idx, np.ascontiguousarray(store).view(U32))
             return
         idx = at[:, None] + np.arange(n)
         if store is None:
             return s.lds[idx]
-        s.lds[idx] = store
-
-    def race_check(s, g, at, me, store):
-        """LDS bytes touched by two waves between two barriers, one of them writing (atomics are not counted as writes).
-        A byte's last writer and reader are kept as epoch * K + wave; wave K - 1 stands for several readers."""
-        K = s.NW + 2
-        before = s.ep[g] * K
-        mine, many = before + me, before + K - 1
-        writer, reader = s.lw[at], s.lr[at]
-        bad = (writer > before) & (writer != mine)
-        if store:
-            bad |= (reader > before) & (reader != mine)
-            s.lw[at] = mine
-            bad |= s.lw[at] != mine
-        else:
-            v = np.where((reader > before) & (reader != mine), many, mine)
-            s.lr[at] = v
-            d = s.lr[at] != v  # two waves read it with one instruction
-            if d.any():
-                s.lr[at[d]] = bcast(many, at.shape)[d]
-        if bad.any():
-            i = np.argwhere(bad)[0]
-            raise EmuError(
-                'LDS race: byte %d is %s by one wave while another used it since the last barrier'
-                % (int(at[i[0], i[1]]) % s.lds_row, 'written' if store else 'read')
-            )
+        s.store_once(s.lds, idx, store)
 
     def load_to(s, o, by, n, act, signed=False, d16=None):
         full = np.zeros((s.n, s.L), U32)
@@ -2183,8 +2172,8 @@ class Launch:
         raise EmuError('instruction not known: ' + I.txt)
 
 
-def launch(co, name, mem, args, grid, block, **kw):
-    """Runs one kernel. A later launch of the same kernel reuses the translated instructions, so it returns the same object."""
+def launch(co, name, mem, args, grid, block, chunk=1024, **kw):
+    """Runs one kernel, `chunk` waves at a time. A later launch of the same kernel reuses the translated instructions, so it returns the same object."""
     if not hasattr(co, 'launches'):
         co.launches = {}
     L = co.launches.setdefault(name, Launch.__new__(Launch))
@@ -2192,4 +2181,4 @@ def launch(co, name, mem, args, grid, block, **kw):
     L.__init__(co, name, mem, args, grid, block, **kw)
     if prog is not None:
         L.prog = prog
-    return L.run()
+    return L.run(chunk)

@@ -8,7 +8,8 @@ One line comes in, one goes out ("ok ..." or "err ..."):
     F number kernel                         a kernel's arguments: count, LDS bytes, largest block, sizes
     G number symbol                         address and size of a variable
     K number kernel gx gy gz bx by bz lds arguments_in_hex      run
-Kernels are counted and timed by name; AMDEMU_PROFILE=file appends the table at the end.
+Kernels are counted and timed by name; AMDEMU_PROFILE=file appends the table at the end, AMDEMU_COVERAGE=file the kernels and
+their launches for amdcover.py.
 """
 import collections
 import hashlib
@@ -91,6 +92,11 @@ class Server:
             for name, (n, seconds, steps) in sorted(self.spent.items(), key=lambda x: -x[1][1]):
                 f.write('%-36s %5d launches %8.2f s %9d instructions\n' % (name, n, seconds, steps))
 
+    def coverage(self, path):
+        with open(path, 'a') as f:
+            for name, (n, _, _) in sorted(self.spent.items()):
+                f.write('%s %d\n' % (name, n))
+
 
 def main():
     socket, shared, size, base, own = (int(x) for x in sys.argv[1:6])
@@ -101,6 +107,8 @@ def main():
         replies.write((server.answer(line.decode().split()) + '\n').encode())
     if os.environ.get('AMDEMU_PROFILE'):
         server.profile(os.environ['AMDEMU_PROFILE'])
+    if os.environ.get('AMDEMU_COVERAGE'):
+        server.coverage(os.environ['AMDEMU_COVERAGE'])
 
 
 main()

@@ -301,6 +301,13 @@ API int hipFree(void *p) {
     pthread_mutex_unlock(&mu);
     return E(e);
 }
+/* For tests: which bytes of device memory programs and copies may touch, below the size of an allocation. */
+API int amdemuAllow(void *p, size_t n, int allowed) {
+    uint64_t a = (uint64_t)p;
+    if (io_fd < 0 || a < BASE || n > SZ || a - BASE > SZ - n) return INVAL;
+    memset(okmap + (a - BASE), allowed != 0, n);
+    return OK;
+}
 API int hipHostMalloc(void **p, size_t n, unsigned f) {
     (void)f;
     *p = malloc(n);

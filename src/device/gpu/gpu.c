@@ -1,4 +1,6 @@
 #include "device/gpu/gpu.h"
+
+#include "base/text.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -33,8 +35,8 @@ ol_status gpu_check(gpu_device *g, int error, const char *what) {
         uint64_t free_bytes = 0, total = 0;
         g->driver->call.memory_info(g->driver, &free_bytes, &total);
         return ctx_fail(g->base.ctx, OL_ERROR_MEMORY,
-                        "%s: out of memory while %s (%.2f of %.2f GiB are free); use a smaller batch or imgsz", g->name,
-                        what, (double)free_bytes / 0x1p30, (double)total / 0x1p30);
+                        "%s: out of memory while %s (%s of %s are free); use a smaller batch or imgsz", g->name, what,
+                        text_size(free_bytes).c, text_size(total).c);
     }
     const char *meaning = NULL;
     for (size_t i = 0; i < sizeof lost_rows / sizeof *lost_rows; i++)
@@ -71,7 +73,11 @@ ol_status gpu_function_find(gpu_device *g, const char *module, const char *name,
     gpu_function f = {0};
     snprintf(f.name, sizeof f.name, "%s", name);
     const int error = g->driver->call.function_get(g->driver, &f.handle, m->handle, name);
-    if (error != 0) return gpu_check(g, error, name);
+    if (error != 0) {
+        char what[64];
+        snprintf(what, sizeof what, "finding kernel %s", name);
+        return gpu_check(g, error, what);
+    }
     g->functions[g->n_functions++] = f;
     *handle = f.handle;
     return OL_OK;
@@ -124,7 +130,7 @@ static ol_status gpu_buffer_create(device *dev, size_t bytes, device_buffer **ou
     b->base = (device_buffer){dev, bytes};
     const size_t room = bytes > 0 ? bytes : 1;
     char what[64];
-    snprintf(what, sizeof what, "allocating %.2f GiB", (double)room / 0x1p30);
+    snprintf(what, sizeof what, "allocating %s", text_size(room).c);
     status = gpu_check(g, g->driver->call.allocate(g->driver, &b->address, room), what);
     if (status == OL_OK)
         status = gpu_check(g, g->driver->call.fill(g->driver, b->address, 0, room, g->stream), "clearing memory");

@@ -1,6 +1,9 @@
-/* Stands in for AMD's HIP runtime in tests of what is said about devices: shows as many as HIP_DOUBLE_DEVICES names
- * ("gfx1100,gfx1036i": an i marks an integrated one), and computes nothing. HIP_DOUBLE_ERROR is what hipInit returns.
- */
+/* Stands in for AMD's HIP runtime in tests of what is said about devices and of what happens when they fail: shows as
+ * many as HIP_DOUBLE_DEVICES names ("gfx1100,gfx1036i": an i marks an integrated one). HIP_DOUBLE_ERROR is what hipInit
+ * returns. It computes nothing: with HIP_DOUBLE_MB=n a device has n MiB of memory and every launch is fine and leaves
+ * the memory as it is, without it everything that would compute is refused.
+ * HIP_DOUBLE_LOG=file writes the name of each call. HIP_DOUBLE_FAIL=n:error lets the n-th call (from 1) fail with that
+ * number, and all after it when HIP_DOUBLE_LOST is set, as those of a device that is gone do. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +38,9 @@ int hipInit(unsigned flags) {
     return error != NULL ? atoi(error) : 0;
 }
 
+static int call(const char *name);
+static size_t room(void);
+
 SHOWN int hipGetDeviceCount(int *count);
 int hipGetDeviceCount(int *count) {
     char arch[32];
@@ -64,21 +70,14 @@ int hipDeviceGetAttribute(int *value, int attribute, int index) {
 
 SHOWN int hipDeviceTotalMem(size_t *bytes, int index);
 int hipDeviceTotalMem(size_t *bytes, int index) {
-    *bytes = is_integrated(index) ? (size_t)512 << 20 : (size_t)16 << 30;
-    return 0;
-}
-
-SHOWN int hipMemGetInfo(size_t *free_bytes, size_t *total_bytes);
-int hipMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
-    *free_bytes = (size_t)8 << 30;
-    *total_bytes = (size_t)16 << 30;
+    *bytes = is_integrated(index) ? (size_t)512 << 20 : room();
     return 0;
 }
 
 SHOWN int hipSetDevice(int index);
 int hipSetDevice(int index) {
     (void)index;
-    return 0;
+    return getenv("HIP_DOUBLE_MB") != NULL ? call("hipSetDevice") : 0;
 }
 
 SHOWN int hipDriverGetVersion(int *version);
@@ -98,27 +97,137 @@ const char *hipGetErrorString(int error) {
     return error == NO_DEVICE ? "no ROCm-capable device is detected" : "the double's error";
 }
 
-/* Everything that would compute. */
-#define REFUSED(name)                                                                                                  \
-    SHOWN int name(void);                                                                                              \
-    int name(void) {                                                                                                   \
-        return NOT_SUPPORTED;                                                                                          \
+/* --- what would compute --- */
+
+enum { OUT_OF_MEMORY = 2, INVALID = 1 };
+
+/* Counts the call; the error that it has to answer. */
+static int call(const char *name) {
+    static FILE *log;
+    static long n;
+    const char *path = getenv("HIP_DOUBLE_LOG"), *plan = getenv("HIP_DOUBLE_FAIL");
+    if (getenv("HIP_DOUBLE_MB") == NULL) return NOT_SUPPORTED;
+    n++;
+    if (path != NULL && log == NULL) log = fopen(path, "w");
+    if (log != NULL) {
+        fprintf(log, "%s\n", name);
+        fflush(log);
     }
-REFUSED(hipMalloc)
-REFUSED(hipFree)
-REFUSED(hipHostMalloc)
-REFUSED(hipHostFree)
-REFUSED(hipMemsetAsync)
-REFUSED(hipMemcpyAsync)
-REFUSED(hipStreamCreateWithFlags)
-REFUSED(hipStreamDestroy)
-REFUSED(hipStreamSynchronize)
-REFUSED(hipEventCreateWithFlags)
-REFUSED(hipEventDestroy)
-REFUSED(hipEventRecord)
-REFUSED(hipEventSynchronize)
-REFUSED(hipEventElapsedTime)
-REFUSED(hipModuleLoadData)
-REFUSED(hipModuleUnload)
-REFUSED(hipModuleGetFunction)
-REFUSED(hipModuleLaunchKernel)
+    if (plan == NULL) return 0;
+    const long at = atol(plan);
+    const char *colon = strchr(plan, ':');
+    return n == at || (n > at && getenv("HIP_DOUBLE_LOST") != NULL) ? atoi(colon != NULL ? colon + 1 : "719") : 0;
+}
+
+/* Sizes stand before the blocks. */
+enum { HEAD = 256 };
+static size_t in_use;
+
+static size_t room(void) {
+    const char *mib = getenv("HIP_DOUBLE_MB");
+    return mib != NULL ? (size_t)atol(mib) << 20 : (size_t)16 << 30;
+}
+
+#define CALL(name, parameters)                                                                                         \
+    SHOWN int name parameters;                                                                                         \
+    int name parameters
+#define BEGIN                                                                                                          \
+    const int error = call(__func__);                                                                                  \
+    if (error != 0) return error
+
+CALL(hipMemGetInfo, (size_t * free_bytes, size_t *total_bytes)) {
+    *free_bytes = getenv("HIP_DOUBLE_MB") != NULL ? room() - in_use : (size_t)8 << 30;
+    *total_bytes = room();
+    return 0;
+}
+CALL(hipMalloc, (void **p, size_t bytes)) {
+    BEGIN;
+    if (bytes > room() - in_use) return OUT_OF_MEMORY;
+    unsigned char *block = calloc(1, bytes + HEAD);
+    if (block == NULL) return OUT_OF_MEMORY;
+    memcpy(block, &bytes, sizeof bytes);
+    in_use += bytes;
+    *p = block + HEAD;
+    return 0;
+}
+CALL(hipFree, (void *p)) {
+    size_t bytes = 0;
+    if (p != NULL) { /* also when the device is lost: nothing of ours may leak then */
+        memcpy(&bytes, (unsigned char *)p - HEAD, sizeof bytes);
+        in_use -= bytes;
+        free((unsigned char *)p - HEAD);
+    }
+    BEGIN;
+    return 0;
+}
+CALL(hipHostMalloc, (void **p, size_t bytes, unsigned flags)) {
+    (void)flags;
+    BEGIN;
+    *p = calloc(1, bytes + 1);
+    return *p != NULL ? 0 : OUT_OF_MEMORY;
+}
+CALL(hipHostFree, (void *p)) {
+    free(p);
+    BEGIN;
+    return 0;
+}
+CALL(hipMemsetAsync, (void *p, int byte, size_t bytes, void *stream)) {
+    (void)stream;
+    BEGIN;
+    memset(p, byte, bytes);
+    return 0;
+}
+CALL(hipMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) {
+    (void)kind, (void)stream;
+    BEGIN;
+    memmove(to, from, bytes);
+    return 0;
+}
+CALL(hipModuleLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                             unsigned shared, void *stream, void **parameters, void **extra)) {
+    (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz;
+    (void)shared, (void)stream, (void)parameters, (void)extra;
+    BEGIN;
+    return 0;
+}
+CALL(hipEventElapsedTime, (float *ms, void *from, void *to)) {
+    (void)from, (void)to;
+    BEGIN;
+    *ms = 1.0f;
+    return 0;
+}
+
+/* What hands out things that are nothing, and what takes them. */
+static char nothing;
+#define MAKER(name, parameters)                                                                                        \
+    CALL(name, parameters) {                                                                                           \
+        BEGIN;                                                                                                         \
+        *made = &nothing;                                                                                              \
+        return 0;                                                                                                      \
+    }
+#define TAKER(name)                                                                                                    \
+    CALL(name, (void)) {                                                                                               \
+        BEGIN;                                                                                                         \
+        return 0;                                                                                                      \
+    }
+MAKER(hipStreamCreateWithFlags, (void **made))
+MAKER(hipEventCreateWithFlags, (void **made))
+MAKER(hipModuleLoadData, (void **made))
+MAKER(hipModuleGetFunction, (void **made))
+MAKER(hipGraphInstantiate, (void **made))
+TAKER(hipStreamDestroy)
+TAKER(hipStreamSynchronize)
+TAKER(hipEventDestroy)
+TAKER(hipEventRecord)
+TAKER(hipEventSynchronize)
+TAKER(hipModuleUnload)
+TAKER(hipStreamBeginCapture)
+TAKER(hipGraphDestroy)
+TAKER(hipGraphExecDestroy)
+TAKER(hipGraphLaunch)
+CALL(hipStreamEndCapture, (void *stream, void **made)) {
+    (void)stream;
+    BEGIN;
+    *made = &nothing;
+    return 0;
+}

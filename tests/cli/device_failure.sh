@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# usage: device_failure.sh path/to/yolo folder/of/doubles [every N-th call]
+# The runtime's calls fail in turn during a training run (a stand-in for AMD's runtime that computes nothing): every function at
+# its first, second, middle and last call, with the device gone from then on; and allocations for want of memory. Wanted: an
+# exit code of our own, one clear message, and the file of the last epoch whole.
+set -u
+yolo="$(realpath "$1")"
+every="${3:-0}"
+export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_MB=512
+unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+if "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
+cat >"$work/small.yaml" <<'Y'
+nc: 1
+end2end: True
+reg_max: 1
+scale: t
+scales:
+  t: [0.5, 0.015625, 1024]
+backbone:
+  - [-1, 1, Conv, [512, 3, 2]]
+  - [-1, 1, Conv, [1024, 3, 2]]
+  - [-1, 1, C3k2, [1024, True]]
+head:
+  - [[2], 1, Detect, [nc]]
+Y
+"$yolo" shapes dir="$work/shapes" n_train=4 n_val=1 size=64 >/dev/null
+failures=0 runs=0
+bad() { echo "$1"; tail -4 "$work/said" | cut -c1-300; failures=$((failures + 1)); }
+train() { # more settings …
+  rm -rf "$work/run"
+  timeout 60 "$yolo" detect train model="$work/small.yaml" data="$work/shapes/data.yaml" epochs=3 batch=2 nbs=2 imgsz=64 optimizer=MuSGD \
+    lr0=0.01 warmup_epochs=0 mosaic=0 amp=False workers=0 seed=0 plots=False device=hip:0 project="$work" name=run exist_ok=True \
+    "$@" >"$work/said" 2>&1
+}
+HIP_DOUBLE_LOG="$work/calls" train || bad "a run without failures fails"
+total="$(wc -l <"$work/calls")"
+place() { grep -nx "$1" "$work/calls" | "$2" -1 | cut -d: -f1; }
+last_copy=$(($(place hipMemcpyAsync tail) + 1)) recording="$(place hipStreamBeginCapture head)" recorded="$(place hipStreamEndCapture tail)"
+
+# What a run can do without: calls after the last result has come home; once only, recordings and giving back.
+harmless() { # number of the call, its name, lost or once
+  [ "$1" -le "$last_copy" ] || return 0
+  [ "$3" = once ] || return 1
+  case "$2" in
+    *Destroy | *Unload | hipFree | hipGraphInstantiate | hipStream*Capture) return 0 ;;
+    hipModuleLaunchKernel) [ "$1" -gt "$recording" ] && [ "$1" -lt "$recorded" ] ;;
+    hipSetDevice) [ "$1" = 1 ] ;; # the list of devices
+    *) return 1 ;;
+  esac
+}
+failing() { # number of the call, error, lost or once
+  local name rc epochs
+  name="$(sed -n "$1p" "$work/calls")"
+  runs=$((runs + 1))
+  if [ "$3" = lost ]; then export HIP_DOUBLE_LOST=1; else unset HIP_DOUBLE_LOST; fi
+  HIP_DOUBLE_FAIL="$1:$2" train
+  rc=$?
+  unset HIP_DOUBLE_LOST
+  case "$rc" in
+    1) ;;
+    0) harmless "$1" "$name" "$3" || bad "call $1 ($name, error $2, $3): exit code 0"; return ;;
+    *) bad "call $1 ($name, error $2, $3): exit code $rc" ;;
+  esac
+  [ "$(grep -cE '^(error|ERROR|❌)|hip:0:.*(error|out of memory)' "$work/said")" -ge 1 ] || bad "call $1 ($name, error $2, $3): no message"
+  [ "$2" != 2 ] || grep -q 'out of memory' "$work/said" || bad "call $1 ($name): does not say that memory ran out"
+  epochs="$(grep -c '^[0-9]' "$work/run/results.csv" 2>/dev/null || true)"
+  if [ "${epochs:-0}" -ge 1 ]; then
+    [ -f "$work/run/weights/last.pt" ] || { bad "call $1 ($name, $3): no last.pt after $epochs epochs"; return; }
+    "$yolo" detect val model="$work/run/weights/last.pt" data="$work/shapes/data.yaml" imgsz=64 device=cpu plots=False project="$work" name=val exist_ok=True >"$work/said" 2>&1 ||
+      bad "call $1 ($name, $3): last.pt is not whole"
+    ! ls "$work"/run/weights/* | grep -qvE '/(last|best)\.pt$' || bad "call $1 ($name, $3): files are left over in weights"
+  fi
+}
+
+if [ "$every" -gt 0 ]; then
+  for ((n = 1; n <= total; n += every)); do failing "$n" 719 lost; done
+else
+  for name in $(sort -u "$work/calls"); do
+    mapfile -t at < <(grep -nx "$name" "$work/calls" | cut -d: -f1)
+    n="${#at[@]}"
+    for i in $(printf '%s\n' 0 1 $((n / 2)) $((n - 1)) | sort -nu); do
+      [ "$i" -lt "$n" ] || continue
+      failing "${at[$i]}" 719 lost
+      failing "${at[$i]}" 709 once
+      case "$name" in hipMalloc | hipGraphInstantiate | hipModuleLoadData) failing "${at[$i]}" 2 once ;; esac
+    done
+  done
+fi
+# Too little memory: needed, free and the largest batch that fits are named, and that batch fits while the next does not.
+out_of_memory() { # MiB, batch
+  local said largest
+  export HIP_DOUBLE_MB="$1"
+  runs=$((runs + 1))
+  train epochs=1 imgsz=256 batch="$2" && { bad "batch=$2 fits $1 MiB"; return; }
+  said="$(tail -1 "$work/said")"
+  largest="$(sed -nE 's/.*out of memory while allocating .* needs [0-9.]+ [MG]iB with batch=.* [MG]iB are free; the largest batch that fits is batch=([0-9]+).*/\1/p' <<<"$said")"
+  [ -n "$largest" ] || { bad "$1 MiB, batch=$2: largest batch not named"; return; }
+  train epochs=1 imgsz=256 batch="$largest" || bad "$1 MiB: batch=$largest does not fit"
+  ! train epochs=1 imgsz=256 batch=$((largest + 2)) || bad "$1 MiB: batch=$((largest + 2)) fits too"
+}
+"$yolo" shapes dir="$work/shapes" n_train=64 n_val=1 size=64 >/dev/null
+out_of_memory 48 32
+out_of_memory 192 64
+HIP_DOUBLE_MB=4 train imgsz=256 batch=2 && bad "2 pictures fit 4 MiB"
+grep -q "not even one picture fits" "$work/said" || bad "4 MiB: no remedy"
+HIP_DOUBLE_MB=96 train epochs=1 imgsz=256 batch=-1 || bad "batch=-1 does not fit 96 MiB"
+grep -q "AutoBatch: batch=" "$work/said" || bad "batch=-1: the batch is not named"
+[ "$failures" = 0 ] && echo "device failures: $runs runs of $total calls, fine"
+exit $((failures > 0))
