@@ -3,7 +3,7 @@
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
 
-#include "device/flat.h"
+#include "device/select.h"
 #include "graph/plan.h"
 
 /* How a tensor lies in device memory. Maps (N,C,H,W) are stored as channel blocks: element (n,c,y,x) is at
@@ -112,6 +112,9 @@ typedef struct device_api {
     ol_status (*flat_muon_create)(device *dev, const flat_matrix *list, int n, flat_muon **out);
     void (*flat_muon_destroy)(device *dev, flat_muon *m);
     ol_status (*flat_muon_apply)(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+
+    /* device/select.h; sizes and limits are checked. */
+    ol_status (*select)(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
     /* Copies between a device tensor and dense host memory in logical order. */
     ol_status (*tensor_write)(device *dev, void *address, const op_operand *t, const void *host);

@@ -224,6 +224,16 @@ ol_status plan_read(plan *p, tensor_ref t, void *host, size_t bytes) {
     return p->dev->api->tensor_read(p->dev, p->address[t], &operand, host);
 }
 
+ol_status plan_locate(const plan *p, tensor_ref t, device_buffer **buffer, size_t *offset_bytes) {
+    const graph_tensor *tensor = &p->g->tensors[t];
+    const placement *at = &p->map.tensors[t];
+    if (tensor->role != ROLE_OUTPUT || at->block != 1 || at->element != DTYPE_F32)
+        return ctx_fail(p->ctx, OL_ERROR_INTERNAL, "tensor '%s' is not a dense output", tensor->name);
+    *buffer = p->arena;
+    *offset_bytes = at->offset_bytes;
+    return OL_OK;
+}
+
 void plan_params_changed(plan *p) {
     p->params_changed = true;
 }

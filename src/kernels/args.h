@@ -209,4 +209,18 @@ typedef struct ns_args {
     float rates[8]; /* lr * 0.2 of each group */
 } ns_args;
 
+/* Rows from decoded outputs (select.gpu.c). Modes: the one-to-one head's top-k selection, or suppression of each
+ * anchor's best class, or of every class above conf. */
+enum { GPU_SELECT_HEAD = 0, GPU_SELECT_BEST, GPU_SELECT_LABELS };
+typedef struct select_args {
+    gpu_address pred, keep;           /* f32 (n, 4+nc, anchors); u8 [nc], 0: all classes */
+    gpu_address counts;               /* u32 [n][2], cleared */
+    gpu_address list, order;          /* u64 [n][capacity], [n][limit] */
+    gpu_address entries, entry_order; /* u64 [n][limit*nc], [n][limit]: the second stage of the top-k selection */
+    gpu_address kept;                 /* 20 bytes [n][max_det] */
+    gpu_address row_counts, rows;     /* i32 [n]; 28 bytes [n][max_det] */
+    gpu_i32 nc, anchors, capacity, limit, max_det, mode, stage, agnostic;
+    float conf, iou;
+} select_args;
+
 #endif

@@ -156,7 +156,7 @@ ol_status half_check(ol_context *ctx, device *dev, const model *m, dtype compute
     if (images == NULL) return OL_ERROR_MEMORY;
     picture_draw(images, channels, side, side);
     for (int i = 0; i < 2 && status == OL_OK; i++) {
-        const runner_options options = {.compute = types[i], .max_plans = 1};
+        const runner_options options = {.compute = types[i], .decoded = true, .max_plans = 1};
         status = runner_create(ctx, dev, m, &options, &r);
         if (status == OL_OK) status = side_run(ctx, r, images, side, n, h, w, &result, &prediction[i], &seconds[i]);
         runner_destroy(r);

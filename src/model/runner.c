@@ -30,6 +30,7 @@ struct runner {
     cached_plan *plans;
     int n_plans;
     uint64_t clock;
+    const cached_plan *last; /* of the last run; NULL: none */
     host_block decoded, boxes, scores, targets;
 };
 
@@ -174,6 +175,7 @@ static ol_status plan_for(runner *r, int n, int h, int w, int max_targets, cache
         *out = c;
         return OL_OK;
     }
+    r->last = NULL;
     make_room(r);
     cached_plan c = {.n = n, .h = h, .w = w, .max_targets = max_targets, .last_use = ++r->clock};
     const model_graph_options options = {
@@ -253,19 +255,35 @@ ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, cons
     status = plan_write(c->p, c->refs.image, images, image_bytes);
     if (status == OL_OK && loss) status = write_targets(r, c, targets);
     if (status == OL_OK) status = plan_run(c->p);
-    if (status == OL_OK) status = read_output(r, c, c->refs.decoded[k], &r->decoded);
+    if (status == OL_OK && r->options.decoded) status = read_output(r, c, c->refs.decoded[k], &r->decoded);
     if (status == OL_OK && r->options.raw) status = read_output(r, c, c->refs.boxes[k], &r->boxes);
     if (status == OL_OK && r->options.raw) status = read_output(r, c, c->refs.scores[k], &r->scores);
     runner_result result = {.n = n,
                             .rows = 4 + r->m->desc.nc,
                             .anchors = c->refs.anchors,
                             .branch = k == 0 ? MODEL_ONE2MANY : MODEL_ONE2ONE,
-                            .decoded = r->decoded.data,
+                            .decoded = r->options.decoded ? r->decoded.data : NULL,
                             .boxes = r->options.raw ? r->boxes.data : NULL,
                             .scores = r->options.raw ? r->scores.data : NULL};
     if (status == OL_OK && loss) {
         status = plan_read(c->p, c->refs.loss_items[r->loss_branch], result.loss_items, sizeof result.loss_items);
     }
+    r->last = status == OL_OK ? c : NULL;
     if (status == OL_OK) *out = result;
     return status;
+}
+
+ol_status runner_select(runner *r, const nms_options *options, detection_list *rows) {
+    const cached_plan *c = r->last;
+    if (c == NULL) return ctx_fail(r->ctx, OL_ERROR_INTERNAL, "rows are asked for before a run");
+    device_buffer *buffer;
+    size_t offset;
+    const ol_status status = plan_locate(c->p, c->refs.decoded[r->branch], &buffer, &offset);
+    if (status != OL_OK) return status;
+    const decoded_batch batch = {.at = flat_at(buffer, offset / sizeof(float)),
+                                 .n = c->n,
+                                 .nc = r->m->desc.nc,
+                                 .anchors = c->refs.anchors,
+                                 .corners = r->branch == 1};
+    return device_select(r->dev, &batch, options, rows);
 }

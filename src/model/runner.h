@@ -1,9 +1,9 @@
 /* Runs a model on image batches: evaluation plans cached by (batch, height, width), folded weights on the device. Used
- * by predict, val and the validation inside training. Does no pre- or post-processing. One thread at a time. */
+ * by predict, val and the validation inside training. Does no preprocessing. One thread at a time. */
 #ifndef MODEL_RUNNER_H
 #define MODEL_RUNNER_H
 
-#include "graph/plan.h"
+#include "device/select.h"
 #include "model/build.h"
 
 typedef struct runner runner;
@@ -12,7 +12,8 @@ typedef struct runner_options {
     model_branch decode; /* the branch whose decoded output is wanted: ONE2MANY (default when 0) or ONE2ONE; the
                             remaining one when a fused file has no other, with a warning */
     dtype compute;       /* of activations, as model_graph_options has it */
-    bool raw;            /* also read the raw maps of the decoded branch */
+    bool decoded;        /* bring the decoded map to the host after each run */
+    bool raw;            /* the raw maps of the decoded branch too */
     bool loss;           /* also run the loss of the reported branch (one-to-one where it exists) */
     int max_plans;       /* plans kept; 0: 8. The least recently used goes first */
 } runner_options;
@@ -28,7 +29,7 @@ typedef struct runner_targets {
 typedef struct runner_result {
     int n, rows, anchors;        /* rows = 4 + nc */
     model_branch branch;         /* which branch was decoded: ONE2ONE has corner boxes */
-    const float *decoded;        /* (n, 4+nc, anchors); these pointers are valid until the next run */
+    const float *decoded;        /* (n, 4+nc, anchors) when asked for; these pointers are valid until the next run */
     const float *boxes, *scores; /* raw maps (n,4,A), (n,nc,A) when asked for, else NULL */
     float loss_items[3];         /* when asked for */
 } runner_result;
@@ -42,5 +43,8 @@ ol_status runner_set_weights(runner *r, const tensor_list *state);
  * options.loss. */
 ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, const runner_targets *targets,
                      runner_result *out);
+/* The rows of the last run, by suppression or by top-k selection as its branch wants; they are made where the outputs
+ * lie. `rows` has a list for each of its pictures. */
+ol_status runner_select(runner *r, const nms_options *options, detection_list *rows);
 
 #endif

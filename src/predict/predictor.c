@@ -8,7 +8,6 @@
 
 #define DEFAULT_CONF   0.25
 #define DEFAULT_STRIDE 32
-#define HEAD_ROWS      300 /* the top-k head gives at least this many before filters */
 
 struct predictor {
     ol_context *ctx;
@@ -148,24 +147,6 @@ static void drop_empty(detection_list *rows) {
     rows->count = n;
 }
 
-static ol_status select_rows(predictor *p, const runner_result *out, int i, const image *picture, int height,
-                             int width) {
-    const float *pred = out->decoded + (size_t)i * (size_t)out->rows * (size_t)out->anchors;
-    detection_list *rows = &p->rows[i];
-    ol_status status;
-    if (out->branch == MODEL_ONE2ONE) {
-        int k = p->select.max_det > HEAD_ROWS ? p->select.max_det : HEAD_ROWS;
-        status = topk_select(p->ctx, pred, out->rows - 4, out->anchors, k, p->select.agnostic, rows);
-        if (!status) detections_filter(rows, p->select.conf, p->select.classes, p->select.n_classes, p->select.max_det);
-    } else {
-        status = nms_run(p->ctx, pred, out->rows - 4, out->anchors, &p->select, rows);
-    }
-    if (status) return status;
-    scale_boxes(rows->items, rows->count, height, width, picture->height, picture->width);
-    drop_empty(rows);
-    return OL_OK;
-}
-
 ol_status predictor_run(predictor *p, const image *const *pictures, int n, predict_result *results) {
     if (n < 1) return OL_OK;
     for (int i = 0; i < n; i++) {
@@ -183,8 +164,12 @@ ol_status predictor_run(predictor *p, const image *const *pictures, int n, predi
     status = runner_run(p->r, p->planes, n, height, width, NULL, &out);
     if (status) return status;
     double inferred = progress_clock();
-    for (int i = 0; i < n && !status; i++) status = select_rows(p, &out, i, pictures[i], height, width);
+    status = runner_select(p->r, &p->select, p->rows);
     if (status) return status;
+    for (int i = 0; i < n; i++) {
+        scale_boxes(p->rows[i].items, p->rows[i].count, height, width, pictures[i]->height, pictures[i]->width);
+        drop_empty(&p->rows[i]);
+    }
     double done = progress_clock();
     for (int i = 0; i < n; i++) {
         predict_result *r = &results[i];

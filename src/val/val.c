@@ -102,36 +102,18 @@ static void validation_deinit(validation *v) {
 }
 
 /* Network output to one list of rows a picture. */
-static ol_status select_rows(validation *v, const runner_result *out) {
-    if (out->n > v->n_rows) {
-        detection_list *rows = mem_resize(v->ctx, v->rows, (size_t)out->n, sizeof *rows);
+static ol_status select_rows(validation *v, runner *r, int n) {
+    if (n > v->n_rows) {
+        detection_list *rows = mem_resize(v->ctx, v->rows, (size_t)n, sizeof *rows);
         if (!rows) return OL_ERROR_MEMORY;
-        memset(rows + v->n_rows, 0, (size_t)(out->n - v->n_rows) * sizeof *rows);
+        memset(rows + v->n_rows, 0, (size_t)(n - v->n_rows) * sizeof *rows);
         v->rows = rows;
-        v->n_rows = out->n;
+        v->n_rows = n;
     }
-    ol_status failed = OL_OK;
-#pragma omp parallel for schedule(dynamic) num_threads(ctx_threads(v->ctx))
-    for (int i = 0; i < out->n; i++) {
-        const float *pred = out->decoded + (size_t)i * (size_t)out->rows * (size_t)out->anchors;
-        detection_list *rows = &v->rows[i];
-        ol_status status;
-        if (out->branch == MODEL_ONE2ONE) {
-            int k = v->nms.max_det > 300 ? v->nms.max_det : 300;
-            status = topk_select(v->ctx, pred, out->rows - 4, out->anchors, k, v->nms.agnostic, rows);
-            if (!status) detections_filter(rows, v->nms.conf, v->nms.classes, v->nms.n_classes, v->nms.max_det);
-        } else {
-            status = nms_run(v->ctx, pred, out->rows - 4, out->anchors, &v->nms, rows);
-        }
-        if (v->o->s->single_cls) {
-            for (size_t d = 0; d < rows->count; d++) rows->items[d].class_id = 0;
-        }
-        if (status) {
-#pragma omp critical
-            failed = status;
-        }
-    }
-    return failed;
+    const ol_status status = runner_select(r, &v->nms, v->rows);
+    for (int i = 0; i < n && !status && v->o->s->single_cls; i++)
+        for (size_t d = 0; d < v->rows[i].count; d++) v->rows[i].items[d].class_id = 0;
+    return status;
 }
 
 /* Labels of a picture in network pixels; those of classes the model lacks are left out and counted. */
@@ -224,7 +206,7 @@ static ol_status judge_batch(validation *v, runner *r, const batch *b) {
     if (status) return status;
     double inferred = progress_clock();
     for (int k = 0; k < 3 && v->o->loss_gains; k++) v->loss[k] += (double)out.loss_items[k];
-    status = select_rows(v, &out);
+    status = select_rows(v, r, out.n);
     if (status) return status;
     v->seconds[VAL_INFERENCE] += inferred - start;
     v->seconds[VAL_POSTPROCESS] += progress_clock() - inferred;

@@ -60,11 +60,12 @@ static ol_status work(ol_context *ctx) {
     if (status == OL_OK) status = model_log_layers(third);
     if (status == OL_OK) status = model_log_summary(third, false, MODEL_BOTH);
     if (status == OL_OK) status = device_open(ctx, "cpu", &dev);
-    if (status == OL_OK) status = runner_create(ctx, dev, third, NULL, &r);
+    if (status == OL_OK) status = runner_create(ctx, dev, third, &(runner_options){.decoded = true}, &r);
     if (status == OL_OK) status = runner_run(r, images, 1, 32, 32, NULL, &result);
     if (status == OL_OK) {
         const nms_options o = {.conf = 0.0F, .iou = 0.5F, .max_det = 30, .multi_label = true};
         status = nms_run(ctx, result.decoded, 3, result.anchors, &o, &list);
+        if (status == OL_OK) status = runner_select(r, &o, &list);
     }
     if (status == OL_OK) status = topk_select(ctx, result.decoded, 3, result.anchors, 40, false, &list);
     mem_free(ctx, list.items);

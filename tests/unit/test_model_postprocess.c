@@ -1,7 +1,7 @@
 /* Suppression, top-k selection, box mapping, against the reference's rows: bit for bit where the README says so. */
 #include "golden.h"
 #include "model/postprocess.h"
-#include "model/top_k.h"
+#include "ops/top_k.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -282,7 +282,8 @@ static void test_runner(void **state) {
     fill_statistics(m);
     static uint8_t images[2 * 3 * 64 * 96];
     for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * 2654435761u >> 24);
-    assert_int_equal(runner_create(ctx, dev, m, &(runner_options){.raw = true, .max_plans = 2}, &r), OL_OK);
+    assert_int_equal(runner_create(ctx, dev, m, &(runner_options){.decoded = true, .raw = true, .max_plans = 2}, &r),
+                     OL_OK);
     run_once(r, images, 1, 64, 96, &one, &result);
     assert_int_equal(result.rows, 7);
     assert_int_equal(result.anchors, 126);
@@ -351,8 +352,9 @@ static void test_runner_of_odd_models(void **state) {
         const int32_t count[2] = {1, 0};
         for (int c = 5; c < 205; c++) gains[c] = 1.0F;
         const runner_targets targets = {.rows = rows, .count = count, .max_targets = 3, .gains = gains};
-        assert_int_equal(runner_create(ctx, dev, m, &(runner_options){.decode = MODEL_ONE2ONE, .loss = true}, &r),
-                         OL_OK);
+        assert_int_equal(
+            runner_create(ctx, dev, m, &(runner_options){.decode = MODEL_ONE2ONE, .decoded = true, .loss = true}, &r),
+            OL_OK);
         if (runner_run(r, images, 2, cases[i].h, cases[i].w, &targets, &result) != OL_OK) {
             fail_msg("%s", ol_context_message(ctx));
         }

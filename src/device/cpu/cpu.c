@@ -219,6 +219,7 @@ static const device_api cpu_api = {
     .flat_muon_create = cpu_flat_muon_create,
     .flat_muon_destroy = cpu_flat_muon_destroy,
     .flat_muon_apply = cpu_flat_muon_apply,
+    .select = cpu_select,
     .tensor_write = cpu_tensor_write,
     .tensor_read = cpu_tensor_read,
 };

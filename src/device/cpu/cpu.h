@@ -44,5 +44,7 @@ ol_status cpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u,
 ol_status cpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
 void cpu_flat_muon_destroy(device *dev, flat_muon *m);
 ol_status cpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+/* cpu_select.c: device/select.h on the CPU. */
+ol_status cpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
 #endif

@@ -97,6 +97,7 @@ static void gpu_close(device *dev) {
     if (call->bind(g->driver, g->index) == 0) {
         if (g->stream != NULL) call->stream_wait(g->driver, g->stream);
         if (g->staging != 0) call->release(g->driver, g->staging);
+        if (g->pinned != NULL) call->host_release(g->driver, g->pinned);
         for (size_t i = 0; i < g->n_modules; i++) call->module_unload(g->driver, g->modules[i].handle);
         if (g->stream != NULL) call->stream_destroy(g->driver, g->stream);
         call->unbind(g->driver, g->index);
@@ -274,6 +275,17 @@ ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
     return status;
 }
 
+ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes) {
+    if (bytes <= g->pinned_bytes) return OL_OK;
+    if (g->pinned != NULL) g->driver->call.host_release(g->driver, g->pinned);
+    g->pinned = NULL;
+    g->pinned_bytes = 0;
+    const ol_status status =
+        gpu_check(g, g->driver->call.host_allocate(g->driver, &g->pinned, bytes), "allocating page-locked memory");
+    if (status == OL_OK) g->pinned_bytes = bytes;
+    return status;
+}
+
 static ol_status planes_launch(gpu_device *g, const char *kernel_name, const op_operand *t, gpu_pointer map) {
     planes_args a = {.map = map,
                      .planes = g->staging,
@@ -360,6 +372,7 @@ static const device_api gpu_api = {
     .flat_muon_create = gpu_flat_muon_create,
     .flat_muon_destroy = gpu_flat_muon_destroy,
     .flat_muon_apply = gpu_flat_muon_apply,
+    .select = gpu_select,
     .tensor_write = gpu_tensor_write,
     .tensor_read = gpu_tensor_read,
 };

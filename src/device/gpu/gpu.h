@@ -36,6 +36,8 @@ typedef struct gpu_device {
     size_t n_functions, function_capacity;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
+    void *pinned; /* page-locked host memory for what comes back */
+    size_t pinned_bytes;
 } gpu_device;
 
 /* Turns a driver error into a status with a message: what was attempted, the library's words, the remedy. */
@@ -105,6 +107,7 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
 /* gpu.c: memory for host copies that change layout or come back at once; copies that wait. */
 ol_status gpu_staging_ensure(gpu_device *g, size_t bytes);
+ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes);
 ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes);
 
@@ -119,6 +122,9 @@ ol_status gpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u,
 ol_status gpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
 void gpu_flat_muon_destroy(device *dev, flat_muon *m);
 ol_status gpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+
+/* gpu_select.c: device/select.h on the GPU. */
+ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
 /* "f32", "f16", "bf16" of the maps of this op. */
 const char *gpu_type_suffix(dtype type);

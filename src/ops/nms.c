@@ -1,11 +1,11 @@
 /* Suppression of the one-to-many head's boxes. Data document, section 3.8; float32 in the reference's order of
  * operations. */
-#include "model/postprocess.h"
-#include "model/top_k.h"
+#include "ops/select.h"
+#include "ops/top_k.h"
 
 #include <stdlib.h>
 
-#define MAX_CANDIDATES 30000
+#define MAX_CANDIDATES 30000 /* unless the options name another bound */
 #define CLASS_OFFSET   7680.0F
 
 typedef struct candidate {
@@ -64,18 +64,22 @@ static ol_status collect(ol_context *ctx, const float *scores, int nc, int ancho
     return status;
 }
 
-static ol_status keep_best(ol_context *ctx, candidate_list *list) {
-    if (list->count <= MAX_CANDIDATES) return OL_OK;
+int nms_max_candidates(const nms_options *options) {
+    return options->max_candidates > 0 ? options->max_candidates : MAX_CANDIDATES;
+}
+
+static ol_status keep_best(ol_context *ctx, candidate_list *list, size_t most) {
+    if (list->count <= most) return OL_OK;
     float *scores = mem_alloc(ctx, list->count, sizeof *scores);
-    int32_t *order = mem_alloc(ctx, MAX_CANDIDATES, sizeof *order);
-    candidate *kept = mem_alloc(ctx, MAX_CANDIDATES, sizeof *kept);
+    int32_t *order = mem_alloc(ctx, most, sizeof *order);
+    candidate *kept = mem_alloc(ctx, most, sizeof *kept);
     ol_status status = scores == NULL || order == NULL || kept == NULL ? OL_ERROR_MEMORY : OL_OK;
     if (status == OL_OK) {
         for (size_t i = 0; i < list->count; i++) scores[i] = list->items[i].score;
-        top_k(scores, (int32_t)list->count, MAX_CANDIDATES, order);
-        for (size_t i = 0; i < MAX_CANDIDATES; i++) kept[i] = list->items[order[i]];
-        for (size_t i = 0; i < MAX_CANDIDATES; i++) list->items[i] = kept[i];
-        list->count = MAX_CANDIDATES;
+        top_k(scores, (int32_t)list->count, (int32_t)most, order);
+        for (size_t i = 0; i < most; i++) kept[i] = list->items[order[i]];
+        for (size_t i = 0; i < most; i++) list->items[i] = kept[i];
+        list->count = most;
     }
     mem_free(ctx, scores);
     mem_free(ctx, order);
@@ -130,10 +134,8 @@ static ol_status suppress(ol_context *ctx, const float *boxes, int anchors, cons
 
 ol_status nms_run(ol_context *ctx, const float *pred, int nc, int anchors, const nms_options *options,
                   detection_list *out) {
-    if (!(options->conf >= 0.0F && options->conf <= 1.0F) || !(options->iou >= 0.0F && options->iou <= 1.0F)) {
-        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "conf (%g) and iou (%g) must lie in [0, 1]", (double)options->conf,
-                        (double)options->iou);
-    }
+    const ol_status wrong = select_check(ctx, nc, anchors, false, options);
+    if (wrong != OL_OK) return wrong;
     const float *scores = pred + 4 * (size_t)anchors;
     candidate_list list = {0};
     float *best = mem_alloc(ctx, (size_t)anchors, sizeof *best);
@@ -143,7 +145,7 @@ ol_status nms_run(ol_context *ctx, const float *pred, int nc, int anchors, const
         best_classes(scores, nc, anchors, best, best_class);
         status = collect(ctx, scores, nc, anchors, options, best, best_class, &list);
     }
-    if (status == OL_OK) status = keep_best(ctx, &list);
+    if (status == OL_OK) status = keep_best(ctx, &list, (size_t)nms_max_candidates(options));
     if (status == OL_OK) {
         if (list.count > 1) qsort(list.items, list.count, sizeof *list.items, candidate_compare);
         status = suppress(ctx, pred, anchors, options, &list, out);

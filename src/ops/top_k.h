@@ -1,6 +1,6 @@
 /* Picking the largest of many numbers. Allocates nothing; pure functions, any thread. */
-#ifndef MODEL_TOP_K_H
-#define MODEL_TOP_K_H
+#ifndef OPS_TOP_K_H
+#define OPS_TOP_K_H
 
 #include <stdint.h>
 

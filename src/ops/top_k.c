@@ -1,4 +1,4 @@
-#include "model/top_k.h"
+#include "ops/top_k.h"
 
 #include <math.h>
 #include <stdbool.h>

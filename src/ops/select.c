@@ -1,6 +1,6 @@
 /* Top-k selection of the one-to-one head and the filter after it. Data document, section 3.9. */
-#include "model/postprocess.h"
-#include "model/top_k.h"
+#include "ops/select.h"
+#include "ops/top_k.h"
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
@@ -10,6 +10,22 @@ static detection row_of(const float *pred, int anchors, int anchor, int class_id
     const size_t n = (size_t)anchors;
     const float *column = pred + anchor;
     return (detection){column[0], column[n], column[2 * n], column[3 * n], score, class_id, anchor};
+}
+
+#define HEAD_ROWS 300 /* the top-k head gives at least this many before filters */
+
+int select_head_rows(const nms_options *options, int anchors) {
+    return smaller(options->max_det > HEAD_ROWS ? options->max_det : HEAD_ROWS, anchors);
+}
+
+ol_status select_check(ol_context *ctx, int nc, int anchors, bool corners, const nms_options *o) {
+    if (!corners && (!(o->conf >= 0.0F && o->conf <= 1.0F) || !(o->iou >= 0.0F && o->iou <= 1.0F)))
+        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "conf (%g) and iou (%g) must lie in [0, 1]", (double)o->conf,
+                        (double)o->iou);
+    size_t n;
+    if (!size_mul((size_t)anchors, (size_t)nc, &n) || n > INT32_MAX)
+        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "%d anchors with %d classes are too many; lower imgsz", anchors, nc);
+    return OL_OK;
 }
 
 /* The k best entries of the k x nc scores of the selected anchors; a class may repeat an anchor. */
@@ -80,4 +96,13 @@ void detections_filter(detection_list *list, float conf, const int *classes, int
         if (wanted && list->items[i].score > conf) list->items[kept++] = list->items[i];
     }
     list->count = kept;
+}
+
+ol_status detections_select(ol_context *ctx, const float *pred, int nc, int anchors, bool corners,
+                            const nms_options *options, detection_list *out) {
+    if (!corners) return nms_run(ctx, pred, nc, anchors, options, out);
+    const ol_status status =
+        topk_select(ctx, pred, nc, anchors, select_head_rows(options, anchors), options->agnostic, out);
+    if (status == OL_OK) detections_filter(out, options->conf, options->classes, options->n_classes, options->max_det);
+    return status;
 }
