@@ -15,20 +15,6 @@ static void normalise(text *out, const char *typed) {
     }
 }
 
-/* "0", "-1", "0,1" */
-static bool is_index_list(const char *s) {
-    bool digit = false;
-    for (; *s != '\0'; s++) {
-        if (isdigit((unsigned char)*s))
-            digit = true;
-        else if (*s == ',' && digit)
-            digit = false;
-        else if (*s != '-' || digit)
-            return false;
-    }
-    return digit;
-}
-
 typedef struct report_lines {
     ol_report_fn line;
     void *user;
@@ -75,17 +61,41 @@ static bool is_other_kind(const char *asked) {
     return false;
 }
 
-/* The part after "cuda:", "hip:" or "gpu:"; `hip_only` when the prefix names AMD. */
-static const char *strip_prefix(const char *asked, bool *hip_only) {
-    static const char *const prefixes[] = {"cuda", "hip", "gpu"};
-    *hip_only = false;
+/* One element of a list of devices: "1", "-1", "cuda:1", "hip", "gpu:0". */
+typedef enum device_kind { KIND_ANY, KIND_CUDA, KIND_HIP } device_kind;
+typedef struct wish {
+    device_kind kind;
+    bool exact; /* an index of the vendor's own driver; else one in the order of preference */
+    long index; /* -1: the one with most free memory */
+} wish;
+
+/* Parses up to the next comma; false when that is no device. */
+static bool wish_parse(const char **at, wish *out) {
+    static const struct {
+        const char *prefix;
+        device_kind kind;
+    } prefixes[] = {{"cuda", KIND_CUDA}, {"hip", KIND_HIP}, {"gpu", KIND_ANY}};
+    const char *s = *at;
+    *out = (wish){.kind = KIND_ANY};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        const size_t n = strlen(prefixes[i]);
-        if (strncmp(asked, prefixes[i], n) != 0 || (asked[n] != '\0' && asked[n] != ':')) continue;
-        *hip_only = i == 1;
-        return asked[n] == '\0' ? "0" : asked + n + 1;
+        const size_t n = strlen(prefixes[i].prefix);
+        if (strncmp(s, prefixes[i].prefix, n) != 0) continue;
+        out->kind = prefixes[i].kind;
+        s += n;
+        if (*s == '\0' || *s == ',') { /* the first of them */
+            *at = s;
+            return true;
+        }
+        if (*s++ != ':') return false;
+        out->exact = out->kind != KIND_ANY;
+        break;
     }
-    return asked;
+    const bool least_busy = s[0] == '-' && s[1] == '1';
+    const size_t digits = strspn(s, "0123456789");
+    if (digits > 9 || (digits == 0 && !least_busy)) return false;
+    out->index = least_busy ? -1 : strtol(s, NULL, 10);
+    *at = s + (least_busy ? 2 : digits);
+    return **at == '\0' || **at == ',';
 }
 
 static ol_status no_such_device(ol_context *ctx, const char *typed, size_t n, const text *absent) {
@@ -109,15 +119,88 @@ static ol_status no_such_device(ol_context *ctx, const char *typed, size_t n, co
     return status;
 }
 
-static const device_entry *pick(const device_entry *list, size_t n, int64_t index, bool hip_only) {
-    const device_entry *best = NULL;
-    int64_t seen = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (hip_only && strncmp(list[i].name, "hip", 3) != 0) continue;
-        if (index >= 0 && seen++ == index) return &list[i];
-        if (index == -1 && (best == NULL || list[i].free_bytes > best->free_bytes)) best = &list[i];
+typedef struct choice {
+    device_entry list[DEVICES_MAX];
+    bool taken[DEVICES_MAX];
+    size_t n;
+    bool has_nvidia;
+} choice;
+
+/* AMD's cards answer to cuda:N too where there is no NVIDIA card, as under PyTorch. */
+static bool is_of_kind(const choice *c, const device_entry *e, device_kind kind) {
+    const bool hip = strncmp(e->name, "hip", 3) == 0;
+    return kind == KIND_ANY || (kind == KIND_HIP ? hip : !hip || !c->has_nvidia);
+}
+
+static int rank_of(const device_entry *e) {
+    return (e->has_code ? 0 : 2) + (e->integrated ? 1 : 0);
+}
+
+/* A number past the devices may be one of the machine's, of which an environment variable shows a few. */
+static long visible_position(long index, size_t n) {
+    static const char *const names[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && index >= (long)n; i++) {
+        const char *value = getenv(names[i]);
+        for (long at = 0; value != NULL && *value != '\0'; at++) {
+            char *end = NULL;
+            if (strtol(value, &end, 10) == index && end != value && at < (long)n) return at;
+            value += strcspn(value, ",");
+            value += *value == ',';
+        }
+    }
+    return index;
+}
+
+/* The position in the list; n when there is no such device. */
+static size_t pick(const choice *c, const wish *w) {
+    size_t best = c->n;
+    long seen = 0;
+    const bool by_name = w->exact && (w->kind == KIND_HIP || c->has_nvidia);
+    const long index = visible_position(w->index, c->n);
+    for (size_t i = 0; i < c->n; i++) {
+        const device_entry *e = &c->list[i];
+        if (!is_of_kind(c, e, w->kind)) continue;
+        if (index >= 0 && by_name && strtol(strchr(e->name, ':') + 1, NULL, 10) == index) return i;
+        if (index >= 0 && !by_name && seen++ == index) return i;
+        if (index >= 0 || c->taken[i]) continue;
+        const device_entry *b = best < c->n ? &c->list[best] : NULL;
+        if (b == NULL || rank_of(e) < rank_of(b) || (rank_of(e) == rank_of(b) && e->free_bytes > b->free_bytes))
+            best = i;
     }
     return best;
+}
+
+static ol_status not_a_device(ol_context *ctx, const char *typed) {
+    return ctx_fail(
+        ctx, OL_ERROR_ARGUMENT,
+        "'device=%.60s' is not a device; use 'device=cpu', an index as in 'device=0', or a list as in 'device=0,1'",
+        typed);
+}
+
+/* Every device of the list must be there; the first is used. */
+static ol_status list_judge(ol_context *ctx, const char *typed, const char *asked, choice *c, const text *absent,
+                            char name[16]) {
+    size_t first = c->n, n_named = 0;
+    while (*asked != '\0') {
+        wish w;
+        if (*asked == ',') { /* "0," is what "(0,)" leaves */
+            asked++;
+            continue;
+        }
+        if (!wish_parse(&asked, &w)) return not_a_device(ctx, typed);
+        const size_t at = pick(c, &w);
+        if (at == c->n) return no_such_device(ctx, typed, c->n, absent);
+        if (c->taken[at])
+            return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'device=%.60s' names %s twice", typed, c->list[at].name);
+        c->taken[at] = true;
+        if (n_named++ == 0) first = at;
+    }
+    if (n_named == 0) return not_a_device(ctx, typed);
+    snprintf(name, 16, "%.15s", c->list[first].name);
+    if (n_named > 1)
+        ctx_log(ctx, OL_LOG_WARNING, "'device=%.60s': several GPUs in one run are not supported yet; using %s alone",
+                typed, name);
+    return OL_OK;
 }
 
 static ol_status judge(ol_context *ctx, const char *typed, const char *asked, bool on_cpu_by_default, char name[16]) {
@@ -130,31 +213,27 @@ static ol_status judge(ol_context *ctx, const char *typed, const char *asked, bo
         return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
                         "'device=%.60s' is not supported: '%s' devices are unknown to Onelook; use 'device=cpu'", typed,
                         asked);
-    bool hip_only = false;
-    const char *rest = strip_prefix(asked, &hip_only);
-    if (!open_choice && !is_index_list(rest))
-        return ctx_fail(
-            ctx, OL_ERROR_ARGUMENT,
-            "'device=%.60s' is not a device; use 'device=cpu', an index as in 'device=0', or a list as in 'device=0,1'",
-            typed);
-    device_entry list[DEVICES_MAX];
+    for (const char *at = asked; *at != '\0';) { /* before drivers are asked, which takes time */
+        wish w;
+        if (open_choice) break;
+        if (*at == ',')
+            at++;
+        else if (!wish_parse(&at, &w))
+            return not_a_device(ctx, typed);
+    }
+    choice *c = mem_alloc0(ctx, 1, sizeof *c);
+    if (c == NULL) return OL_ERROR_MEMORY;
     text absent;
     text_init(&absent, ctx);
-    const size_t n = devices_list(ctx, list, &absent);
+    c->n = devices_list(ctx, c->list, &absent);
+    for (size_t i = 0; i < c->n; i++) c->has_nvidia = c->has_nvidia || strncmp(c->list[i].name, "cuda", 4) == 0;
     ol_status status = OL_OK;
-    if (open_choice) {
-        snprintf(name, 16, "%s", n > 0 && list[0].has_code ? list[0].name : "cpu");
-    } else {
-        const device_entry *e = pick(list, n, strtol(rest, NULL, 10), hip_only);
-        if (e == NULL)
-            status = no_such_device(ctx, typed, n, &absent);
-        else
-            snprintf(name, 16, "%s", e->name);
-        if (e != NULL && strchr(rest, ',') != NULL)
-            ctx_log(ctx, OL_LOG_WARNING,
-                    "'device=%.60s': several GPUs in one run are not supported yet; using %s alone", typed, e->name);
-    }
+    if (open_choice)
+        snprintf(name, 16, "%.15s", c->n > 0 && c->list[0].has_code ? c->list[0].name : "cpu");
+    else
+        status = list_judge(ctx, typed, asked, c, &absent, name);
     text_deinit(&absent);
+    mem_free(ctx, c);
     return status;
 }
 

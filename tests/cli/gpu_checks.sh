@@ -45,6 +45,21 @@ expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest dev
 expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=cuda:0
 expect "hip:0: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=1
 expect "the BIOS gives it only 512 MiB" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" checks
+# every way to name a device: an integrated card first, then two others
+chosen() { # what device= gets, the name
+  expect "$2: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942,gfx942 HIP_DOUBLE_FREE=15,3,9 "$yolo" selftest "device=$1"
+}
+for pair in =hip:1 None=hip:1 0=hip:1 00=hip:1 1=hip:2 2=hip:0 cuda=hip:1 cuda:0=hip:1 cuda:2=hip:0 gpu=hip:1 gpu:1=hip:2 hip=hip:1 hip:0=hip:0 HIP:2=hip:2 -1=hip:2 \
+  hip:-1=hip:2 0,1=hip:1 [2,1]=hip:0 '(1,)=hip:2' "['hip:2','0']=hip:2" cuda:1,cuda:0=hip:2 -1,-1=hip:2 -1,0=hip:2 0,-1=hip:1 " 1 =hip:2"; do chosen "${pair%=*}" "${pair##*=}"; done
+expect "using hip:1 alone" HIP_DOUBLE_DEVICES=gfx942,gfx942 "$yolo" selftest device=hip:1,hip:0
+wrong() { expect "$2" HIP_DOUBLE_DEVICES=gfx942i,gfx942,gfx942 "$yolo" selftest "device=$1"; }
+for text in -2 --1 1e3 0.5 '0;1' cuda: hip:x 0:1 cuda0 hip0 gpu:-2 99999999999999999999 1x true 0-1 cpu:0 cpu,0 '*' 0x1; do wrong "$text" "is not a device"; done
+for text in 3 hip:3 0,7 cuda:9 -1,-1,-1,-1; do wrong "$text" "this machine has 3 GPUs"; done
+for text in 0,0 0,hip:1 0,-1,1,2; do wrong "$text" "twice"; done
+wrong npu:0 "are unknown to Onelook"
+expect "hip:1: error 801" HIP_VISIBLE_DEVICES=4,6 HIP_DOUBLE_DEVICES=gfx942,gfx942 "$yolo" selftest device=6 # the second of the visible ones
+# the least busy one has code and is no integrated one, whatever memory others have
+expect "hip:2: error 801" HIP_DOUBLE_DEVICES=gfx803,gfx942i,gfx942 HIP_DOUBLE_FREE=15,14,1 "$yolo" selftest device=-1
 # a runtime where AMD's packages put it, which the loader does not know
 prefix="$(mktemp -d)"
 trap 'rm -rf "$prefix"' EXIT

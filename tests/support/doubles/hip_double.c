@@ -2,8 +2,9 @@
  * many as HIP_DOUBLE_DEVICES names ("gfx1100,gfx1036i": an i marks an integrated one). HIP_DOUBLE_ERROR is what hipInit
  * returns. It computes nothing: with HIP_DOUBLE_MB=n a device has n MiB of memory and every launch is fine and leaves
  * the memory as it is, without it everything that would compute is refused.
- * HIP_DOUBLE_LOG=file writes the name of each call. HIP_DOUBLE_FAIL=n:error lets the n-th call (from 1) fail with that
- * number, and all after it when HIP_DOUBLE_LOST is set, as those of a device that is gone do. */
+ * HIP_DOUBLE_FREE="3,9": GiB free on each device. HIP_DOUBLE_LOG=file writes the name of each call.
+ * HIP_DOUBLE_FAIL=n:error lets the n-th call (from 1) fail with that number, and all after it when HIP_DOUBLE_LOST is
+ * set, as those of a device that is gone do. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ int hipInit(unsigned flags) {
 
 static int call(const char *name);
 static size_t room(void);
+static int current;
 
 SHOWN int hipGetDeviceCount(int *count);
 int hipGetDeviceCount(int *count) {
@@ -76,7 +78,7 @@ int hipDeviceTotalMem(size_t *bytes, int index) {
 
 SHOWN int hipSetDevice(int index);
 int hipSetDevice(int index) {
-    (void)index;
+    current = index;
     return getenv("HIP_DOUBLE_MB") != NULL ? call("hipSetDevice") : 0;
 }
 
@@ -136,7 +138,11 @@ static size_t room(void) {
     if (error != 0) return error
 
 CALL(hipMemGetInfo, (size_t * free_bytes, size_t *total_bytes)) {
-    *free_bytes = getenv("HIP_DOUBLE_MB") != NULL ? room() - in_use : (size_t)8 << 30;
+    const char *list = getenv("HIP_DOUBLE_FREE");
+    for (int i = 0; list != NULL && i < current; i++) list += strcspn(list, ",") + 1;
+    *free_bytes = list != NULL                      ? (size_t)atol(list) << 30
+                  : getenv("HIP_DOUBLE_MB") != NULL ? room() - in_use
+                                                    : (size_t)8 << 30;
     *total_bytes = room();
     return 0;
 }
