@@ -69,5 +69,10 @@ unset LD_LIBRARY_PATH
 expect "Device hip:0           AMD double 0" ROCM_PATH="$prefix" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks
 echo "no library" >"$prefix/lib/libamdhip64.so.6"
 expect "does not load" ROCM_PATH="$prefix" "$yolo" checks
+# every cause that a note can have stands in the table of docs/amd.md
+source="$(cd "$(dirname "$0")/../.." && pwd)"
+for id in $(grep -oE '\{"[a-z]+(-[a-z]+)*", [a-z_]+\}|tell\(r, "[a-z-]+"' "$source/src/device/gpu/diagnosis.c" | cut -d'"' -f2); do
+  grep -qE "^\|.*\b$id\b" "$source/docs/amd.md" || { echo "not in docs/amd.md: $id"; failures=$((failures + 1)); }
+done
 [ "$failures" = 0 ] && echo "GPU checks: fine"
 exit $((failures > 0))

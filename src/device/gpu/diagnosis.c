@@ -169,9 +169,19 @@ static bool amd_no_render(report *r) {
 
 static bool closed_file(report *r, const device_file *d) {
     if (d->n == 0 || d->n_closed < d->n) return false;
-    text_printf(&r->what, "%s may not be opened: it belongs to group %s (id %u, mode %03o), which this user is not in",
-                d->path, d->group, d->gid, d->mode);
-    if (r->facts.container)
+    text_printf(&r->what, "%s may not be opened: it belongs to group %s (id %u, mode %03o), which this user is %s",
+                d->path, d->group, d->gid, d->mode,
+                d->member   ? "in, but that mode or a device rule keeps it from the group"
+                : d->listed ? "listed in, but this login is older than that"
+                            : "not in");
+    if (d->member)
+        text_printf(&r->remedy,
+                    r->facts.container ? "let the container have the device (--device %s)"
+                                       : "sudo chmod g+rw %s; a udev rule keeps it so",
+                    d->path);
+    else if (d->listed)
+        text_printf(&r->remedy, "log out and in again (or try 'newgrp %s')", d->group);
+    else if (r->facts.container)
         text_printf(&r->remedy, "start the container with --group-add %u", d->gid);
     else
         text_printf(&r->remedy, "sudo usermod -aG render,video $USER, then log out and in again");

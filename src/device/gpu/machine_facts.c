@@ -58,17 +58,38 @@ const char *machine_environment(const machine_facts *f, const char *name) {
 
 /* --- device files --- */
 
-/* "render" for 109 from etc/group; the number when it has no name here (containers). */
-static void group_name(const machine_facts *f, unsigned gid, char *out, size_t out_bytes) {
+/* Is `user` among "anna,bert"? */
+static bool is_listed(const char *members, const char *user) {
+    const size_t n = user != NULL ? strlen(user) : 0;
+    for (; n > 0 && *members != '\0'; members += strcspn(members, ","), members += *members == ',')
+        if (strncmp(members, user, n) == 0 && (members[n] == ',' || members[n] == '\0')) return true;
+    return false;
+}
+
+/* "render" for 109 from etc/group; the number when it has no name here (containers). Is the user written there? */
+static void group_look_up(const machine_facts *f, device_file *d) {
     char all[32768];
-    snprintf(out, out_bytes, "%u", gid);
+    snprintf(d->group, sizeof d->group, "%u", d->gid);
     if (!read_text(f, "etc/group", all, sizeof all)) return;
     char *rest = all;
     for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
         char name[40];
         unsigned id = 0;
-        if (sscanf(line, "%39[^:]:%*[^:]:%u", name, &id) == 2 && id == gid) snprintf(out, out_bytes, "%s", name);
+        int end = 0;
+        if (sscanf(line, "%39[^:]:%*[^:]:%u:%n", name, &id, &end) != 2 || id != d->gid) continue;
+        snprintf(d->group, sizeof d->group, "%s", name);
+        d->listed = end > 0 && is_listed(line + end, machine_environment(f, "USER"));
     }
+}
+
+static bool is_member(const gpu_diagnosis_question *q, gid_t gid) {
+    gid_t own[256];
+    const int n = q->groups == NULL ? getgroups(256, own) : 0;
+    for (int i = 0; i < n; i++)
+        if (own[i] == gid) return true;
+    for (size_t i = 0; q->groups != NULL && i < q->n_groups; i++)
+        if (q->groups[i] == gid) return true;
+    return q->groups == NULL && getegid() == gid;
 }
 
 static bool is_open_to(const gpu_diagnosis_question *q, const struct stat *s, const char *path) {
@@ -79,9 +100,7 @@ static bool is_open_to(const gpu_diagnosis_question *q, const struct stat *s, co
         return true;
     }
     if ((s->st_mode & 06) == 06) return true;
-    for (size_t i = 0; i < q->n_groups && (s->st_mode & 060) == 060; i++)
-        if (q->groups[i] == s->st_gid) return true;
-    return false;
+    return (s->st_mode & 060) == 060 && is_member(q, s->st_gid);
 }
 
 static void device_file_add(machine_facts *f, device_file *d, const char *name) {
@@ -95,7 +114,8 @@ static void device_file_add(machine_facts *f, device_file *d, const char *name) 
     snprintf(d->path, sizeof d->path, "/%.46s", name);
     d->gid = (unsigned)s.st_gid;
     d->mode = (unsigned)s.st_mode & 0777;
-    group_name(f, d->gid, d->group, sizeof d->group);
+    d->member = is_member(f->q, s.st_gid);
+    group_look_up(f, d);
 }
 
 static void render_add(machine_facts *f, const char *name) {

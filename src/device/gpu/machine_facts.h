@@ -11,6 +11,7 @@ typedef struct device_file {
     char path[48];  /* "/dev/dri/renderD128" */
     char group[48]; /* "render", or the number */
     unsigned gid, mode;
+    bool member, listed; /* this process is in the group; its user is written down as a member */
 } device_file;
 
 /* The cards of one vendor on the PCI bus. */
