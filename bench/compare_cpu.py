@@ -18,7 +18,7 @@ class Ours:
 
     def __init__(self, *args):
         self.process = subprocess.Popen([os.path.join(build, "bench", "bench_step"), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={"OMP_WAIT_POLICY": "passive", **os.environ})  # as the program itself waits
+                                        env={"GOMP_SPINCOUNT": "1000", **os.environ})  # as the program itself waits
         assert self.process.stdout.readline() == "ready\n"
 
     def step(self):
@@ -53,7 +53,7 @@ def predict():
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.force_spinning_stop", "1")  # its threads must not spin while ours are measured
-        session = onnxruntime.InferenceSession(made.stdout.split("saved as '")[1].split("'")[0], options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(os.path.join(folder, made.stdout.split("saved as '")[1].split("'")[0]), options, providers=["CPUExecutionProvider"])
     x = np.random.rand(1, 3, 640, 640).astype(np.float32)
     ours = Ours("predict", "n", "1", "640")
     alternate("predict yolo26n 640, against ONNX Runtime's CPU provider", "<= 0.9", ours, lambda: session.run(None, {"images": x}), 15)

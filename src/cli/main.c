@@ -38,7 +38,7 @@ static int dispatch(program *p, int argc) {
 }
 
 int main(int argc, char **argv) {
-    threads_wait_asleep(argc, argv);
+    threads_wait_briefly(argc, argv);
     program p = {0};
     terminal_init(&p.terminal);
     const ol_context_options options = {.struct_bytes = sizeof options, .log = terminal_log, .log_user = &p.terminal};

@@ -113,6 +113,7 @@ static const struct {
     ol_status (*compile)(cpu_device *dev, const op_record *op, cpu_kernel **out);
 } makers[] = {
     {OP_CONV2D, winograd_compile}, /* where it pays; else the next */
+    {OP_CONV2D, conv_compile},
     {OP_CONV2D, onednn_conv_compile},
     {OP_CONV2D_GRAD_X, onednn_conv_compile},
     {OP_CONV2D_GRAD_W, onednn_conv_compile},

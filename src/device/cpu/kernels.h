@@ -40,5 +40,7 @@ ol_status head_compile(cpu_device *dev, const op_record *op, cpu_kernel **out); 
 
 /* CONV2D of 3x3 with stride 1 in graphs that are not derived, with fewer multiplications. */
 ol_status winograd_compile(cpu_device *dev, const op_record *op, cpu_kernel **out);
+/* CONV2D of windows up to 3x3 with stride up to 2 in graphs that are not derived. */
+ol_status conv_compile(cpu_device *dev, const op_record *op, cpu_kernel **out);
 
 #endif

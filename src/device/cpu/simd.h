@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 
 #define SIMD_MAX_WIDTH 16
+#define MAX_GROUPS     3 /* blocks of filters that a convolution sums at once */
 
 /* Per-channel numbers of one block for batch normalisation and its gradient. */
 typedef struct norm_lanes {
@@ -28,6 +29,23 @@ typedef struct winograd_tail {
     const float *residual; /* plane, or NULL */
     float *y;              /* plane */
 } winograd_tail;
+
+/* One row of output pixels of a convolution, for some neighbouring blocks of filters: y = act(sum + bias) +
+ * residual. Weights lie (input block, ky, kx, channel of the block, group, width). */
+typedef struct conv_row {
+    const float *x;          /* input row of tap ky = 0, first block; taps outside [ky0, ky1) are in the padding */
+    int64_t x_block, x_row;  /* floats from block to block, from row to row */
+    int64_t in_w, in_blocks; /* pixels in an input row; blocks of input channels */
+    int kh, kw, ky0, ky1;    /* the window, and the part of its rows that lies inside */
+    int stride, pad;         /* along the row; stride 1 or 2 */
+    bool planar;             /* an input block is one channel, as pictures come; stride 2 only */
+    int groups;              /* blocks of filters, 1 to MAX_GROUPS */
+    const float *w, *bias;   /* bias: groups*width */
+    const float *residual;   /* as y, or NULL */
+    float *y;                /* the row in the first block of filters */
+    int64_t y_block, pixels; /* floats from block to block; pixels in the row */
+    activation act;
+} conv_row;
 
 typedef struct cpu_simd {
     const char *name; /* "AVX-512", … */
@@ -71,6 +89,9 @@ typedef struct cpu_simd {
                               int64_t v_stride, int64_t m_stride);
     void (*winograd_output)(const winograd_map *map, const winograd_tail *tail, int64_t tile_row, const float *m,
                             int64_t pos_stride, int64_t tile_stride, activation act);
+    void (*conv_row)(const conv_row *row);
+    /* The same for 3x3 windows of stride 1 and pad 1, one a channel, and one block; weights (ky, kx, width). */
+    void (*depthwise_row)(const conv_row *row);
 } cpu_simd;
 
 extern const cpu_simd cpu_simd_avx512, cpu_simd_avx2, cpu_simd_base;
