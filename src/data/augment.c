@@ -193,28 +193,32 @@ static ol_status mix(augment_job *job, bool mixup, bool cutmix) {
     augmenter *a = job->a;
     const uint32_t n = job->source->n_pictures;
     ol_status status = OL_OK;
-    gather_all(a, job->s);
+    if (job->recipe == NULL) gather_all(a, job->s);
     if (job->s->copy_paste > 0.0 && job->s->copy_paste_mixup) status = augment_paste_other(job, rng_below(job->rng, n));
     if (status == OL_OK && mixup) status = augment_mixup(job, rng_below(job->rng, n));
     if (status == OL_OK && cutmix) status = augment_cutmix(job);
     return status;
 }
 
-ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
-                         uint32_t epoch, uint32_t index, uint8_t *planes, const float **rows, int *n_rows) {
-    rng stream = rng_stream(seed, RNG_AUGMENT, epoch, index);
-    augment_job job = {.a = a, .s = s, .source = source, .rng = &stream};
-    ol_status status = augment_lay_out(&job, index);
+/* `planes` or job->recipe receives the picture. */
+static ol_status make_sample(augment_job *job, uint32_t index, uint8_t *planes, const float **rows, int *n_rows) {
+    augmenter *a = job->a;
+    const augment_settings *s = job->s;
+    ol_status status = augment_lay_out(job, index);
     if (status != OL_OK) return status;
-    const bool mixup = chance(&stream, s->mixup), cutmix = chance(&stream, s->cutmix);
+    if (job->recipe != NULL) recipe_add(job->recipe, &a->gather, PICTURE_BASE);
+    const bool mixup = chance(job->rng, s->mixup), cutmix = chance(job->rng, s->cutmix);
     const bool mixes = mixup || cutmix || (s->copy_paste > 0.0 && s->copy_paste_mixup);
     objects_clear(&a->sample);
     status = objects_add_all(a->ctx, &a->sample, &a->found);
-    if (status == OL_OK) status = reserve(a, s, mixes);
-    if (status == OL_OK && mixes) status = mix(&job, mixup, cutmix);
+    if (status == OL_OK) status = reserve(a, s, mixes && job->recipe == NULL);
+    if (status == OL_OK && mixes) status = mix(job, mixup, cutmix);
     if (status != OL_OK) return status;
-    const finish f = draw_finish(s, &stream, mixes, job.channels);
-    for (int y = 0; y < s->out_height; y++) finish_row(a, s, &f, job.channels, y, planes);
+    const finish f = draw_finish(s, job->rng, mixes, job->channels);
+    if (job->recipe != NULL)
+        recipe_finish(job->recipe, f.jitter ? &f.tables : NULL, f.flip_columns, f.flip_rows, f.keep_bgr);
+    else
+        for (int y = 0; y < s->out_height; y++) finish_row(a, s, &f, job->channels, y, planes);
     void *block = a->rows;
     status = mem_grow(a->ctx, &block, &a->rows_capacity, 5 * (size_t)a->sample.n, sizeof *a->rows);
     a->rows = block;
@@ -223,4 +227,23 @@ ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_
     *rows = a->rows;
     *n_rows = a->sample.n;
     return OL_OK;
+}
+
+ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
+                         uint32_t epoch, uint32_t index, uint8_t *planes, const float **rows, int *n_rows) {
+    rng stream = rng_stream(seed, RNG_AUGMENT, epoch, index);
+    augment_job job = {.a = a, .s = s, .source = source, .rng = &stream};
+    return make_sample(&job, index, planes, rows, n_rows);
+}
+
+bool augment_has_recipe(const augment_settings *s) {
+    return !(s->copy_paste > 0.0 && s->copy_paste_mixup);
+}
+
+ol_status augment_write_recipe(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
+                               uint32_t epoch, uint32_t index, recipe_writer *writer, const float **rows, int *n_rows) {
+    rng stream = rng_stream(seed, RNG_AUGMENT, epoch, index);
+    augment_job job = {.a = a, .s = s, .source = source, .rng = &stream, .recipe = writer};
+    recipe_begin(writer);
+    return make_sample(&job, index, NULL, rows, n_rows);
 }

@@ -6,6 +6,7 @@
 
 #include "data/image.h"
 #include "data/labels.h"
+#include "data/recipe.h"
 
 /* A picture that the data set lends until the sample is finished: long side resized to imgsz. */
 typedef struct augment_picture {
@@ -46,5 +47,11 @@ void augmenter_destroy(augmenter *a);
  * Allocates only while scratch memory still grows. Fails when `fetch` fails, with its message. */
 ol_status augment_sample(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
                          uint32_t epoch, uint32_t index, uint8_t *planes, const float **rows, int *n_rows);
+
+/* Can samples of these settings be told by a recipe? Not those that paste outlines after the warp. */
+bool augment_has_recipe(const augment_settings *s);
+/* The same sample as a recipe from which the device makes the planes. With writer->full the recipe is of no use. */
+ol_status augment_write_recipe(augmenter *a, const augment_settings *s, const augment_source *source, uint64_t seed,
+                               uint32_t epoch, uint32_t index, recipe_writer *writer, const float **rows, int *n_rows);
 
 #endif

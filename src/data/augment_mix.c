@@ -21,7 +21,11 @@ ol_status augment_mixup(augment_job *job, uint32_t index) {
     if (status != OL_OK) return status;
     const double r = rng_beta(job->rng, MIXUP_SHAPE, MIXUP_SHAPE);
     uint8_t *line = a->line;
-    for (size_t y = 0; y < (size_t)job->s->out_height; y++) {
+    if (job->recipe != NULL) {
+        picture_layer *layer = recipe_add(job->recipe, &a->gather, PICTURE_BLEND);
+        if (layer != NULL) layer->ratio = r;
+    }
+    for (size_t y = 0; y < (size_t)job->s->out_height && job->recipe == NULL; y++) {
         gather_row(&a->gather, (int)y, line, line + width, line + 2 * width);
         for (size_t k = 0; k < (size_t)job->channels; k++)
             augment_blend(a->base + k * pixels + y * width, line + k * width, width, r);
@@ -80,6 +84,16 @@ ol_status augment_cutmix(augment_job *job) {
         any = true;
     }
     if (!any) return OL_OK;
+    if (job->recipe != NULL) {
+        picture_layer *layer = recipe_add(job->recipe, &a->gather, PICTURE_CUT);
+        if (layer != NULL) {
+            layer->cut_x1 = cut.x1;
+            layer->cut_y1 = cut.y1;
+            layer->cut_x2 = cut.x2;
+            layer->cut_y2 = cut.y2;
+        }
+        return OL_OK;
+    }
     uint8_t *line = a->line;
     for (int y = cut.y1; y < cut.y2; y++) {
         gather_row(&a->gather, y, line, line + width, line + 2 * width);

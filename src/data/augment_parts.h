@@ -7,6 +7,7 @@
 #include "data/gather.h"
 #include "data/hsv.h"
 #include "data/objects.h"
+#include "data/recipe.h"
 
 /* Scratch of one thread. Memory grows to what the largest sample needed and stays. */
 struct augmenter {
@@ -30,6 +31,7 @@ typedef struct augment_job {
     const augment_settings *s;
     const augment_source *source;
     rng *rng;
+    recipe_writer *recipe; /* NULL: pixels are made here and now */
     int channels;
 } augment_job;
 

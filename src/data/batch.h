@@ -2,8 +2,7 @@
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "device/pictures.h"
 
 typedef struct batch_image {
     const char *path;
@@ -16,8 +15,9 @@ typedef struct batch_image {
 
 typedef struct batch {
     int n, channels, h, w;
-    const uint8_t *images;    /* (n,channels,h,w), R,G,B, 0..255 */
-    int max_targets;          /* M, the same for all batches of a loader */
+    const uint8_t *images;        /* (n,channels,h,w), R,G,B, 0..255; unset with recipes */
+    const picture_batch *recipes; /* what a device makes the images from; NULL: they are made */
+    int max_targets;              /* M, the same for all batches of a loader */
     const float *targets;     /* (n,M,5): class, cx, cy, w, h as fractions of w, h; rows from the count on are zero */
     const int32_t *n_targets; /* (n) */
     const batch_image *info;  /* (n) */

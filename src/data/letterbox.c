@@ -85,3 +85,15 @@ ol_status letterbox_planes(ol_context *ctx, const image *src, const letterbox_ge
     }
     return OL_OK;
 }
+
+letterbox_recipe letterbox_recipe_of(const letterbox_geometry *g, int src_height, int src_width, size_t offset) {
+    return (letterbox_recipe){.scale_x = (double)src_width / g->inner_width,
+                              .scale_y = (double)src_height / g->inner_height,
+                              .offset = offset,
+                              .src_h = src_height,
+                              .src_w = src_width,
+                              .inner_h = g->inner_height,
+                              .inner_w = g->inner_width,
+                              .top = g->top,
+                              .left = g->left};
+}

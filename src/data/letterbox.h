@@ -4,6 +4,7 @@
 #define DATA_LETTERBOX_H
 
 #include "data/image.h"
+#include "kernels/pictures.h"
 
 #define LETTERBOX_PAD 114
 
@@ -30,5 +31,7 @@ ol_status letterbox_apply(ol_context *ctx, const image *src, const letterbox_geo
 /* The same into planes (3,out_height,out_width) in the order R,G,B ((1,…) for a one-channel picture). */
 ol_status letterbox_planes(ol_context *ctx, const image *src, const letterbox_geometry *g, image *scratch,
                            uint8_t *planes);
+/* What a device needs to do the same (device/pictures.h); `offset` of the picture in the batch's pixels. */
+letterbox_recipe letterbox_recipe_of(const letterbox_geometry *g, int src_height, int src_width, size_t offset);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "base/ring.h"
 #include "data/letterbox.h"
+#include "data/loader_slots.h"
 #include "data/pixel_cache.h"
 #include "data/resize.h"
 #include "data/sampler.h"
@@ -21,6 +22,7 @@
 #define WAIT_SECONDS     5.0  /* of waiting that are worth a line, when they are also */
 #define WAIT_SHARE       0.2  /* this part of the epoch */
 #define RECT_PAD         0.5  /* of validation batches, in strides */
+#define SEEN_SHARE       1.75 /* of a batch's bytes: room for the pixels that its recipes need; 1.1 is usual */
 
 /* One thread's share of the work. */
 typedef struct loader_worker {
@@ -34,15 +36,6 @@ typedef struct loader_worker {
     int n_fetched; /* pictures of that sample so far */
     bool own_unreadable;
 } loader_worker;
-
-/* A batch under construction or handed out. */
-typedef struct loader_slot {
-    uint8_t *images;
-    float *targets;
-    int32_t *n_targets;
-    batch_image *info;
-    batch public;
-} loader_slot;
 
 struct loader {
     ol_context *ctx;
@@ -62,7 +55,8 @@ struct loader {
     loader_slot *slots;
     int n_slots;
     int epoch, next_batch;
-    bool running; /* workers are in an epoch */
+    bool running;                     /* workers are in an epoch */
+    bool want_recipes, gives_recipes; /* from the next epoch on; in this one */
     loader_stats stats;
     double started_s;
 };
@@ -117,8 +111,9 @@ static ol_status resize_to_batch(loader_worker *w, ol_context *ctx, int from_h, 
     return OL_OK;
 }
 
+/* With `writer` as a recipe (see writer->full), else as planes. */
 static ol_status make_training_sample(loader_worker *w, ol_context *ctx, int index, const int32_t shape[2],
-                                      uint8_t *out, float *targets, int32_t *n_targets) {
+                                      recipe_writer *writer, uint8_t *out, float *targets, int32_t *n_targets) {
     const loader *l = w->l;
     const augment_source source = {fetch, w, (uint32_t)(l->n_partners > 0 ? l->n_partners : l->d->n)};
     augment_settings s = l->augment;
@@ -129,8 +124,14 @@ static ol_status make_training_sample(loader_worker *w, ol_context *ctx, int ind
         s.out_height = shape[0];
         s.out_width = shape[1];
     }
-    ol_status status = augment_sample(w->augmenter, &s, &source, l->o.seed, (uint32_t)l->epoch, (uint32_t)index,
-                                      resized ? w->planes : out, &rows, &n_rows);
+    const uint32_t epoch = (uint32_t)l->epoch, number = (uint32_t)index;
+    ol_status status;
+    w->n_fetched = 0;
+    if (writer != NULL)
+        status = augment_write_recipe(w->augmenter, &s, &source, l->o.seed, epoch, number, writer, &rows, &n_rows);
+    else
+        status = augment_sample(w->augmenter, &s, &source, l->o.seed, epoch, number, resized ? w->planes : out, &rows,
+                                &n_rows);
     if (status == OL_OK) *n_targets = copy_targets(l, rows, n_rows, targets);
     if (status == OL_OK && resized)
         status = resize_to_batch(w, ctx, s.out_height, s.out_width, shape[0], shape[1], out);
@@ -170,6 +171,21 @@ static ol_status make_validation_sample(loader_worker *w, ol_context *ctx, int i
     return OL_OK;
 }
 
+/* As a recipe where the device makes the pictures and this one's pixels have room, else here. */
+static ol_status place_training_sample(loader_worker *w, ol_context *ctx, int index, const int32_t shape[2],
+                                       loader_slot *slot, int row, uint8_t *out, float *targets) {
+    const loader *l = w->l;
+    int32_t *n = &slot->n_targets[row];
+    if (l->gives_recipes) {
+        recipe_writer writer = {.recipe = &slot->recipes[row], .pixels = &slot->pixels};
+        const ol_status status = make_training_sample(w, ctx, index, shape, &writer, out, targets, n);
+        if (status != OL_OK || !writer.full) return status;
+        writer.recipe->n_layers = 0;
+        pixel_cache_release(l->pixels, &w->reader);
+    }
+    return make_training_sample(w, ctx, index, shape, NULL, out, targets, n);
+}
+
 static ol_status make_sample(loader *l, ol_context *ctx, int worker, uint64_t ticket) {
     loader_worker *w = &l->workers[worker];
     const int position = (int)ticket, number = position / l->batch_size, row = position % l->batch_size;
@@ -186,7 +202,7 @@ static ol_status make_sample(loader *l, ol_context *ctx, int worker, uint64_t ti
     w->own_unreadable = false;
     *info = (batch_image){.path = item->path, .index = index, .h0 = item->h, .w0 = item->w, .gain_h = 1, .gain_w = 1};
     if (l->o.training)
-        status = make_training_sample(w, ctx, index, shape, out, targets, &slot->n_targets[row]);
+        status = place_training_sample(w, ctx, index, shape, slot, row, out, targets);
     else
         status = make_validation_sample(w, ctx, index, shape, out, targets, &slot->n_targets[row], info);
     info->unreadable = w->own_unreadable;
@@ -243,6 +259,8 @@ ol_status loader_start(loader *l, int epoch) {
     l->started_s = now_s();
     if (l->shuffled) sampler_shuffle(l->o.seed, (uint32_t)epoch, l->order, l->d->n);
     set_shapes(l);
+    l->gives_recipes = l->want_recipes && l->slots[0].recipes != NULL;
+    for (int i = 0; i < l->n_slots; i++) loader_slot_clear(&l->slots[i]);
     ring_reset(l->ring, (uint64_t)l->d->n);
     l->running = true;
     return pool_start(l->pool, work, l);
@@ -279,13 +297,30 @@ static void publish(loader *l, int number, int64_t end) {
                  .n_targets = slot->n_targets,
                  .info = slot->info};
     for (int i = 0; i < b->n; i++) b->n_objects += slot->n_targets[i];
+    if (l->gives_recipes) {
+        const size_t used = atomic_load(&slot->pixels.used), most = slot->pixels.capacity;
+        slot->made = (picture_batch){.kind = PICTURES_SAMPLES,
+                                     .n = b->n,
+                                     .channels = b->channels,
+                                     .h = b->h,
+                                     .w = b->w,
+                                     .recipes = slot->recipes,
+                                     .pixels = slot->pixels.bytes,
+                                     .pixel_bytes = used < most ? used : most,
+                                     .most_pixel_bytes = most,
+                                     .planes = slot->images};
+        b->recipes = &slot->made;
+    }
     l->stats.n_images += b->n;
 }
 
 ol_status loader_next(loader *l, const batch **out) {
     if (!l->running && l->next_batch < l->n_batches)
         return ctx_fail(l->ctx, OL_ERROR_INTERNAL, "loader_next without loader_start");
-    if (l->next_batch > 0) ring_release(l->ring, (uint64_t)first_ticket_after(l, l->next_batch - 1));
+    if (l->next_batch > 0) {
+        loader_slot_clear(&l->slots[(l->next_batch - 1) % l->n_slots]);
+        ring_release(l->ring, (uint64_t)first_ticket_after(l, l->next_batch - 1));
+    }
     if (l->next_batch == l->n_batches) {
         *out = NULL;
         return stop_epoch(l);
@@ -307,6 +342,10 @@ ol_status loader_next(loader *l, const batch **out) {
     l->next_batch++;
     *out = &l->slots[number % l->n_slots].public;
     return OL_OK;
+}
+
+void loader_give_recipes(loader *l, bool on) {
+    l->want_recipes = on;
 }
 
 void loader_close_mosaic(loader *l) {
@@ -467,6 +506,23 @@ static ol_status plan_cache(loader *l) {
     return status;
 }
 
+/* Page-locked memory may be short: then the host makes the pictures. */
+static void add_recipes(loader *l, size_t picture_bytes) {
+    const augment_settings *a = &l->o.augment;
+    const double share = SEEN_SHARE * (1.0 + a->mixup + a->cutmix);
+    const bool can =
+        l->o.training && l->o.multi_scale <= 0 && augment_has_recipe(a) && device_makes_pictures(l->o.maker);
+    ol_status status = OL_OK;
+    for (int i = 0; i < l->n_slots && can && status == OL_OK; i++)
+        status = loader_slot_add_recipes(&l->slots[i], l->o.maker, l->batch_size, picture_bytes, share);
+    if (status == OL_OK) return;
+    char why[512];
+    ctx_message(l->ctx, why, sizeof why);
+    ctx_clear(l->ctx);
+    ctx_log(l->ctx, OL_LOG_INFO, "%s: pictures are made on the host: %s", l->d->name, why);
+    for (int i = 0; i < l->n_slots; i++) loader_slot_drop_recipes(&l->slots[i], l->o.maker);
+}
+
 static ol_status make_slots(loader *l) {
     const size_t n = (size_t)l->batch_size, pixels = (size_t)l->d->channels * (size_t)l->max_h * (size_t)l->max_w;
     l->n_slots = l->o.workers == 0 ? 1 : 3 + l->o.workers / l->batch_size;
@@ -474,13 +530,10 @@ static ol_status make_slots(loader *l) {
     l->slots = mem_alloc0(l->ctx, (size_t)l->n_slots, sizeof *l->slots);
     if (l->slots == NULL) return OL_ERROR_MEMORY;
     for (int i = 0; i < l->n_slots; i++) {
-        loader_slot *s = &l->slots[i];
-        s->images = mem_alloc_aligned(l->ctx, n, pixels);
-        s->targets = mem_alloc_aligned(l->ctx, n * (size_t)l->max_targets, 5 * sizeof *s->targets);
-        s->n_targets = mem_alloc0(l->ctx, n, sizeof *s->n_targets);
-        s->info = mem_alloc0(l->ctx, n, sizeof *s->info);
-        if (s->images == NULL || s->targets == NULL || s->n_targets == NULL || s->info == NULL) return OL_ERROR_MEMORY;
+        const ol_status status = loader_slot_init(l->ctx, &l->slots[i], l->batch_size, pixels, l->max_targets);
+        if (status != OL_OK) return status;
     }
+    add_recipes(l, pixels);
     return ring_create(l->ctx, n * (size_t)l->n_slots, &l->ring);
 }
 
@@ -545,12 +598,7 @@ void loader_destroy(loader *l) {
     }
     mem_free(ctx, l->workers);
     pool_destroy(l->pool); /* after the augmenters, which use its contexts */
-    for (int i = 0; l->slots != NULL && i < l->n_slots; i++) {
-        mem_free_aligned(ctx, l->slots[i].images);
-        mem_free_aligned(ctx, l->slots[i].targets);
-        mem_free(ctx, l->slots[i].n_targets);
-        mem_free(ctx, l->slots[i].info);
-    }
+    for (int i = 0; l->slots != NULL && i < l->n_slots; i++) loader_slot_deinit(ctx, &l->slots[i], l->o.maker);
     mem_free(ctx, l->slots);
     ring_destroy(l->ring);
     pixel_cache_destroy(l->pixels);

@@ -28,6 +28,7 @@ typedef struct loader_options {
     uint64_t cache_bytes; /* bound of AUTO; 0: 512 MiB. Part of what decides a sample: beyond it mosaic partners come
                              from the 8 batches (at most 1000 pictures) before, within it from the whole set */
     augment_settings augment; /* training only; out_height and out_width are set by the loader */
+    device *maker;            /* training: makes the pictures of batches when asked to; NULL: the host does */
     double multi_scale;       /* training only: batches of random sizes within this share of imgsz */
 } loader_options;
 
@@ -58,6 +59,9 @@ void loader_batch_shape(const loader *l, int index, int hw[2]);
 
 /* Starts (or restarts) an epoch: workers begin at once, so a caller may start the next epoch before it validates. */
 ol_status loader_start(loader *l, int epoch);
+/* From the next loader_start on: batches carry recipes for the device instead of images, where there is a maker and it
+ * can make the samples of these options. The samples are the same. */
+void loader_give_recipes(loader *l, bool on);
 /* The next batch, NULL after the last. Reuses the memory of the batch handed out before. */
 ol_status loader_next(loader *l, const batch **out);
 /* From the next loader_start on: no mosaic, mixup, cutmix or copy-paste (close_mosaic). */

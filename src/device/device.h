@@ -3,6 +3,7 @@
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
 
+#include "device/pictures.h"
 #include "device/select.h"
 #include "graph/plan.h"
 
@@ -115,6 +116,11 @@ typedef struct device_api {
 
     /* device/select.h; sizes and limits are checked. */
     ol_status (*select)(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
+
+    /* device/pictures.h; NULL where memory is the host's. */
+    ol_status (*make_pictures)(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+    ol_status (*host_create)(device *dev, size_t bytes, void **out);
+    void (*host_destroy)(device *dev, void *memory);
 
     /* Copies between a device tensor and dense host memory in logical order. */
     ol_status (*tensor_write)(device *dev, void *address, const op_operand *t, const void *host);

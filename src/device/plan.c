@@ -227,8 +227,9 @@ ol_status plan_read(plan *p, tensor_ref t, void *host, size_t bytes) {
 ol_status plan_locate(const plan *p, tensor_ref t, device_buffer **buffer, size_t *offset_bytes) {
     const graph_tensor *tensor = &p->g->tensors[t];
     const placement *at = &p->map.tensors[t];
-    if (tensor->role != ROLE_OUTPUT || at->block != 1 || at->element != DTYPE_F32)
-        return ctx_fail(p->ctx, OL_ERROR_INTERNAL, "tensor '%s' is not a dense output", tensor->name);
+    const bool outside = tensor->role == ROLE_INPUT || tensor->role == ROLE_OUTPUT;
+    if (!outside || at->block != 1 || at->element != tensor->type)
+        return ctx_fail(p->ctx, OL_ERROR_INTERNAL, "tensor '%s' is not a dense input or output", tensor->name);
     *buffer = p->arena;
     *offset_bytes = at->offset_bytes;
     return OL_OK;

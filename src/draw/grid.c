@@ -97,6 +97,7 @@ ol_status draw_first_batches(ol_context *ctx, loader *l, int epoch, int n, const
                              int nc) {
     arena a;
     arena_init(&a, ctx, 0);
+    loader_give_recipes(l, false); /* to look at, not to train on */
     ol_status status = loader_start(l, epoch);
     for (int i = 0; i < n && !status; i++) {
         const batch *b = NULL;

@@ -24,7 +24,7 @@ ol_status plan_bind(plan *p, tensor_ref t, device_buffer *buffer, size_t offset_
  * OUTPUT. */
 ol_status plan_write(plan *p, tensor_ref t, const void *host, size_t bytes);
 ol_status plan_read(plan *p, tensor_ref t, void *host, size_t bytes);
-/* Where a dense f32 OUTPUT lies, for the next operations on the device: valid until the next run. */
+/* Where a dense INPUT or OUTPUT lies, for operations on the device that fill or use it between runs. */
 ol_status plan_locate(const plan *p, tensor_ref t, device_buffer **buffer, size_t *offset_bytes);
 /* Tells that bound parameters were changed from outside since the last run, so that packed copies are made anew.
  * Plans of derived graphs (training) always repack. */

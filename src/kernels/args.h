@@ -223,4 +223,10 @@ typedef struct select_args {
     float conf, iou;
 } select_args;
 
+/* Recipes (pictures.h) of n pictures to u8 planes (n,channels,h,w). */
+typedef struct pictures_args {
+    gpu_address recipes, pixels, out;
+    gpu_i32 channels, h, w;
+} pictures_args;
+
 #endif

@@ -70,9 +70,7 @@ static ol_status stretch_check(train_run_state *r, const batch *b, size_t begin,
         if (g->tensors[g->ops[i].out[0]].role == ROLE_TEMP) graph_output_mark(g, g->ops[i].out[0], "inspected");
     if ((status = plan_create(r->ctx, r->setup->device, g, &p)) != OL_OK) goto fail;
     if ((status = param_store_bind(r->store, g, p)) != OL_OK) goto fail;
-    if ((status = plan_write(p, refs.image, b->images,
-                             (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w)) != OL_OK)
-        goto fail;
+    if ((status = run_write_images(r, p, refs.image, b)) != OL_OK) goto fail;
     if ((status = plan_run(p)) != OL_OK) goto fail;
     for (size_t i = begin; i < end && name[0] == '\0'; i++) {
         const tensor_ref t = g->ops[i].out[0];

@@ -53,6 +53,8 @@ double run_clock(void); /* seconds, monotonic */
 
 /* --- step.c: one batch --- */
 ol_status run_batch(train_run_state *r, const batch *b);
+/* The batch's pictures into a plan's input: copied, or made there from their recipes. */
+ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const batch *b);
 /* --- diagnose.c: names the layer whose output or gradient is not finite and fails with OL_ERROR_NUMERIC --- */
 ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][3]);
 /* --- saved.c: checkpoints --- */

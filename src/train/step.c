@@ -5,10 +5,18 @@
 #include <math.h>
 #include <string.h>
 
+ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const batch *b) {
+    if (b->recipes == NULL)
+        return plan_write(p, image, b->images, (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w);
+    device_buffer *buffer;
+    size_t offset;
+    const ol_status status = plan_locate(p, image, &buffer, &offset);
+    return status == OL_OK ? device_make_pictures(r->setup->device, b->recipes, buffer, offset) : status;
+}
+
 static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b) {
     const size_t n = (size_t)b->n, nc = (size_t)r->setup->model->desc.nc;
-    ol_status status =
-        plan_write(s->plan, s->refs.image, b->images, n * (size_t)b->channels * (size_t)b->h * (size_t)b->w);
+    ol_status status = run_write_images(r, s->plan, s->refs.image, b);
     if (status == OL_OK)
         status = plan_write(s->plan, s->refs.targets, b->targets, n * (size_t)b->max_targets * 5 * sizeof(float));
     if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->n_targets, n * sizeof(int32_t));

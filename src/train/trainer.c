@@ -28,6 +28,7 @@ static ol_status batches_skip(train_run_state *r) {
 }
 
 static ol_status epoch_train(train_run_state *r) {
+    loader_give_recipes(r->setup->loader, true);
     ol_status status = loader_start(r->setup->loader, r->epoch);
     if (status == OL_OK) status = batches_skip(r);
     r->epoch_started = run_clock();

@@ -368,6 +368,7 @@ op('v_cvt_f32_u32', 'f:u', lambda a: a.astype(F32))
 op('v_cvt_f32_i32', 'f:i', lambda a: a.astype(F32))
 op('v_cvt_u32_f32', 'u:f', cvt_u32)
 op('v_cvt_i32_f32', 'u:f', cvt_i32)
+op('v_cvt_i32_f64', 'u:D', cvt_i32)
 op('v_cvt_f16_f32', 'h:f', lambda a: a.astype(F16))
 op('v_cvt_f32_f16', 'f:h', lambda a: a.astype(F32))
 op('v_cvt_f64_f32', 'D:f', lambda a: a.astype(F64))
@@ -379,6 +380,7 @@ op('v_cvt_f16_i16', 'h:u', lambda a: sx(a, 16).view(I32).astype(F16))
 for j in range(4):
     op('v_cvt_f32_ubyte%d' % j, 'f:u', lambda a, j=j: ((a >> U32(8 * j)) & U32(255)).astype(F32))
 op('v_rcp_f32 v_rcp_iflag_f32', 'f:f', lambda a: d64(lambda x: 1 / x, a))
+op('v_rcp_f64', 'D:D', lambda a: 1 / a)
 op('v_rsq_f32', 'f:f', lambda a: d64(lambda x: 1 / np.sqrt(x), a))
 op('v_sqrt_f32', 'f:f', lambda a: d64(np.sqrt, a))
 op('v_exp_f32', 'f:f', lambda a: d64(np.exp2, a))
@@ -387,6 +389,7 @@ op('v_sin_f32', 'f:f', lambda a: d64(lambda x: np.sin(2 * np.pi * x), a))
 op('v_cos_f32', 'f:f', lambda a: d64(lambda x: np.cos(2 * np.pi * x), a))
 op('v_trunc_f32', 'f:f', np.trunc)
 op('v_floor_f32', 'f:f', np.floor)
+op('v_floor_f64', 'D:D', np.floor)
 op('v_ceil_f32', 'f:f', np.ceil)
 op('v_rndne_f32', 'f:f', np.rint)
 op('v_fract_f32', 'f:f', lambda a: a - np.floor(a))
@@ -538,6 +541,9 @@ def divfix(q, d, n):
 op('v_div_fixup_f32', 'f:fff', divfix)
 op('v_div_fixup_f16', 'h:hhh', lambda q, d, n: (n.astype(F32) / d.astype(F32)).astype(F16))
 op('v_div_fmas_f32', 'f:fff', fma)
+# products are not fused here, so the quotient is made anew where the sequence ends
+op('v_div_fmas_f64', 'D:DDD', lambda a, b, c: a * b + c)
+op('v_div_fixup_f64', 'D:DDD', lambda q, d, n: n / d)
 CMP = {
     'lt': lambda a, b: a < b,
     'le': lambda a, b: a <= b,
@@ -1958,6 +1964,14 @@ class Launch:
             def f():
                 pre()
                 s.vput(o[0], bf(s.src(o[2], 'f')))
+                s.put_mask(o[1], np.zeros((s.n, s.L), bool))
+
+            return f
+        if n == 'v_div_scale_f64':
+
+            def f():
+                pre()
+                s.vput64(o[0], bcast(s.src(o[2], 'D'), (s.n, s.L)).copy())
                 s.put_mask(o[1], np.zeros((s.n, s.L), bool))
 
             return f

@@ -373,6 +373,9 @@ static const device_api gpu_api = {
     .flat_muon_destroy = gpu_flat_muon_destroy,
     .flat_muon_apply = gpu_flat_muon_apply,
     .select = gpu_select,
+    .make_pictures = gpu_make_pictures,
+    .host_create = gpu_host_create,
+    .host_destroy = gpu_host_destroy,
     .tensor_write = gpu_tensor_write,
     .tensor_read = gpu_tensor_read,
 };

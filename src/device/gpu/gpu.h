@@ -126,6 +126,11 @@ ol_status gpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, co
 /* gpu_select.c: device/select.h on the GPU. */
 ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
+/* gpu_pictures.c: device/pictures.h on the GPU. */
+ol_status gpu_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+ol_status gpu_host_create(device *dev, size_t bytes, void **out);
+void gpu_host_destroy(device *dev, void *memory);
+
 /* "f32", "f16", "bf16" of the maps of this op. */
 const char *gpu_type_suffix(dtype type);
 /* Channels as they lie in memory. */

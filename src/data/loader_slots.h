@@ -1,0 +1,29 @@
+/* The memory of one batch of a loader: planes, targets, and, where a device makes the pictures, recipes with the pixels
+ * they need. Private to the loader. */
+#ifndef DATA_LOADER_SLOTS_H
+#define DATA_LOADER_SLOTS_H
+
+#include "data/batch.h"
+#include "data/recipe.h"
+
+typedef struct loader_slot {
+    uint8_t *images;
+    float *targets;
+    int32_t *n_targets;
+    batch_image *info;
+    picture_recipe *recipes; /* page-locked, as the pixels are; NULL: the host makes all pictures */
+    recipe_pixels pixels;
+    picture_batch made;
+    batch public;
+} loader_slot;
+
+/* n pictures of picture_bytes each. */
+ol_status loader_slot_init(ol_context *ctx, loader_slot *s, int n, size_t picture_bytes, int max_targets);
+/* Room for recipes that need `share` times the bytes of the pictures. OL_ERROR_MEMORY or _DEVICE: without them then. */
+ol_status loader_slot_add_recipes(loader_slot *s, device *maker, int n, size_t picture_bytes, double share);
+void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker);
+void loader_slot_drop_recipes(loader_slot *s, device *maker);
+/* Before the first sample of a batch. */
+void loader_slot_clear(loader_slot *s);
+
+#endif

@@ -1,0 +1,24 @@
+#include "device/pictures.h"
+
+#include "device/device.h"
+
+bool device_makes_pictures(const device *dev) {
+    return dev != NULL && dev->api->make_pictures != NULL;
+}
+
+ol_status device_make_pictures(device *dev, const picture_batch *b, device_buffer *out, size_t offset_bytes) {
+    size_t bytes, end;
+    if (!size_mul((size_t)b->n * (size_t)b->channels, (size_t)b->h * (size_t)b->w, &bytes) ||
+        !size_add(bytes, offset_bytes, &end) || end > out->bytes)
+        return ctx_fail(dev->ctx, OL_ERROR_INTERNAL, "%d pictures of %dx%d do not fit a device buffer", b->n, b->w,
+                        b->h);
+    return dev->api->make_pictures(dev, b, out, offset_bytes);
+}
+
+ol_status device_host_create(device *dev, size_t bytes, void **out) {
+    return dev->api->host_create(dev, bytes, out);
+}
+
+void device_host_destroy(device *dev, void *memory) {
+    if (memory != NULL) dev->api->host_destroy(dev, memory);
+}

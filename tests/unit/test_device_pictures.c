@@ -1,0 +1,289 @@
+/* Pictures made on the device of the test (ONELOOK_TEST_DEVICE) against the host's, byte for byte: training samples of
+ * all settings that have recipes, letterboxed pictures, a loader's epochs. Skipped on devices that make no pictures. */
+#include "golden.h"
+#include "tiny_set.h"
+
+#include "base/rng.h"
+#include "data/augment.h"
+#include "data/letterbox.h"
+#include "data/loader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { S = 40, N = 7, OBJECTS = 2, POINTS = 3, ROOM = 4 << 20 };
+
+typedef struct made {
+    image images[N];
+    float rows[N][5 * OBJECTS], points[N][2 * OBJECTS * POINTS];
+    int32_t first[N][OBJECTS + 1];
+} made;
+
+typedef struct fixture {
+    ol_context *ctx;
+    device *dev;
+    made m;
+} fixture;
+
+static ol_status lend(void *user, ol_context *c, uint32_t index, image *storage, augment_picture *picture) {
+    made *m = user;
+    const image *im = &m->images[index];
+    if (index % 2 == 1) { /* in memory that the next picture takes */
+        const ol_status status = image_reserve(c, storage, im->height, im->width, im->channels);
+        if (status != OL_OK) return status;
+        memcpy(storage->pixels, im->pixels, image_bytes(im));
+        im = storage;
+    }
+    *picture = (augment_picture){
+        im, {.n = OBJECTS, .rows = m->rows[index], .points = m->points[index], .first_point = m->first[index]}};
+    return OL_OK;
+}
+
+static void make(fixture *f, int channels) {
+    made *m = &f->m;
+    static const float corner[POINTS][2] = {{-0.5f, -0.5f}, {0.5f, -0.4f}, {0.2f, 0.5f}};
+    rng r = rng_stream(3, RNG_TEST, 0, 0);
+    for (int i = 0; i < N; i++) {
+        const int other = 11 + (int)rng_below(&r, S - 11);
+        assert_int_equal(image_reserve(f->ctx, &m->images[i], i % 2 ? S : other, i % 2 ? other : S, channels), OL_OK);
+        for (size_t k = 0; k < image_bytes(&m->images[i]); k++) m->images[i].pixels[k] = (uint8_t)rng_u32(&r);
+        if (i == 2) memset(m->images[i].pixels, 77, image_bytes(&m->images[i])); /* grey: no hue */
+        for (int k = 0; k < OBJECTS; k++) {
+            float *row = m->rows[i] + 5 * k;
+            row[0] = (float)k;
+            for (int q = 1; q < 5; q++) row[q] = (float)rng_range(&r, 0.3, 0.7);
+            m->first[i][k + 1] = (k + 1) * POINTS;
+            for (int p = 0; p < POINTS; p++) {
+                m->points[i][2 * (k * POINTS + p)] = row[1] + row[3] * corner[p][0];
+                m->points[i][2 * (k * POINTS + p) + 1] = row[2] + row[4] * corner[p][1];
+            }
+        }
+    }
+}
+
+static void unmake(fixture *f) {
+    for (int i = 0; i < N; i++) image_deinit(f->ctx, &f->m.images[i]);
+}
+
+static int setup(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    f->ctx = test_context();
+    if (device_open(f->ctx, test_device_name(), &f->dev) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    device_close(f->dev);
+    ol_context_destroy(f->ctx);
+    free(f);
+    return 0;
+}
+
+static void device_bytes(fixture *f, const picture_batch *b, uint8_t *out) {
+    const size_t offset = 256, bytes = (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w;
+    device_buffer *buffer;
+    assert_int_equal(device_buffer_create(f->dev, offset + bytes, &buffer), OL_OK);
+    if (device_make_pictures(f->dev, b, buffer, offset) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
+    assert_int_equal(device_buffer_read(buffer, offset, out, bytes), OL_OK);
+    device_buffer_destroy(buffer);
+}
+
+static void compare(const char *what, const uint8_t *got, const uint8_t *want, int n, int channels, int h, int w) {
+    for (int i = 0; i < n * channels * h * w; i++) {
+        if (got[i] == want[i]) continue;
+        fail_msg("%s: picture %d, plane %d, row %d, column %d is %d instead of %d", what, i / (channels * h * w),
+                 i / (h * w) % channels, i / w % h, i % w, got[i], want[i]);
+    }
+}
+
+static const struct {
+    const char *name;
+    int channels, h, w; /* 0: S */
+    double mosaic, mixup, cutmix, copy_paste, degrees, shear, perspective, flips, bgr, colour;
+} cases[] = {
+    {"mosaic", 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0.5, 0, 1},
+    {"one picture", 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5, 0.5, 1},
+    {"turned", 3, 0, 0, 0.7, 0, 0, 0, 20, 5, 0, 0.5, 0, 1},
+    {"tilted", 3, 0, 0, 0.7, 0, 0, 0, 10, 5, 1e-3, 0.5, 0, 0},
+    {"mixed", 3, 0, 0, 0.5, 0.8, 0.8, 0, 5, 0, 0, 0.5, 0, 1},
+    {"pasted", 3, 0, 0, 0.5, 0, 0, 1, 0, 0, 0, 0, 0, 1},
+    {"grey", 1, 0, 0, 0.5, 0.5, 0, 0, 5, 0, 0, 0.5, 0, 1},
+    {"rectangular", 3, 33, 70, 0, 0, 0, 0, 0, 0, 0, 0.5, 0, 1},
+};
+
+static augment_settings settings_of(size_t i) {
+    augment_settings s = augment_defaults(S);
+    if (cases[i].h > 0) s.out_height = cases[i].h, s.out_width = cases[i].w;
+    s.mosaic = cases[i].mosaic, s.mixup = cases[i].mixup, s.cutmix = cases[i].cutmix;
+    s.copy_paste = cases[i].copy_paste, s.degrees = cases[i].degrees, s.shear = cases[i].shear;
+    s.perspective = cases[i].perspective, s.flipud = s.fliplr = cases[i].flips, s.bgr = cases[i].bgr;
+    s.hsv_h *= 20 * cases[i].colour, s.hsv_s *= cases[i].colour, s.hsv_v *= cases[i].colour;
+    return s;
+}
+
+static void test_samples_equal_the_host(void **state) {
+    fixture *f = *state;
+    if (!device_makes_pictures(f->dev)) skip();
+    enum { BATCH = 4 };
+    recipe_pixels pixels = {.bytes = malloc(ROOM), .capacity = ROOM};
+    picture_recipe *recipes = calloc(BATCH, sizeof *recipes);
+    assert_true(pixels.bytes != NULL && recipes != NULL);
+    int n_layers = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make(f, cases[i].channels);
+        const augment_settings s = settings_of(i);
+        const augment_source source = {lend, &f->m, N};
+        const size_t bytes = (size_t)cases[i].channels * (size_t)s.out_height * (size_t)s.out_width;
+        uint8_t *want = malloc(BATCH * bytes), *got = malloc(BATCH * bytes);
+        augmenter *a;
+        assert_int_equal(augmenter_create(f->ctx, &a), OL_OK);
+        assert_true(augment_has_recipe(&s));
+        atomic_store(&pixels.used, 0);
+        for (int k = 0; k < BATCH; k++) {
+            const float *rows;
+            float kept[64];
+            int n, n_kept;
+            const uint32_t index = (uint32_t)k * 2 % N;
+            assert_int_equal(augment_sample(a, &s, &source, 9, 1, index, want + (size_t)k * bytes, &rows, &n), OL_OK);
+            n_kept = n < 12 ? n : 12;
+            if (n_kept > 0) memcpy(kept, rows, (size_t)n_kept * 5 * sizeof *kept);
+            recipe_writer writer = {.recipe = &recipes[k], .pixels = &pixels};
+            assert_int_equal(augment_write_recipe(a, &s, &source, 9, 1, index, &writer, &rows, &n_kept), OL_OK);
+            assert_false(writer.full);
+            assert_int_equal(n_kept, n);
+            if (n > 0) assert_memory_equal(kept, rows, (size_t)(n < 12 ? n : 12) * 5 * sizeof *kept);
+            n_layers += recipes[k].n_layers;
+        }
+        /* one that the host made */
+        recipes[1].n_layers = 0;
+        const picture_batch batch = {.n = BATCH,
+                                     .channels = cases[i].channels,
+                                     .h = s.out_height,
+                                     .w = s.out_width,
+                                     .recipes = recipes,
+                                     .pixels = pixels.bytes,
+                                     .pixel_bytes = atomic_load(&pixels.used),
+                                     .most_pixel_bytes = ROOM,
+                                     .planes = want};
+        device_bytes(f, &batch, got);
+        compare(cases[i].name, got, want, BATCH, batch.channels, batch.h, batch.w);
+        augmenter_destroy(a);
+        free(want);
+        free(got);
+        unmake(f);
+    }
+    assert_true(n_layers > (int)(sizeof cases / sizeof *cases) * BATCH); /* some were mixed */
+    free(pixels.bytes);
+    free(recipes);
+}
+
+static void test_no_room(void **state) {
+    fixture *f = *state;
+    make(f, 3);
+    augment_settings s = augment_defaults(S);
+    const augment_source source = {lend, &f->m, N};
+    picture_recipe *recipe = calloc(1, sizeof *recipe);
+    recipe_pixels pixels = {.bytes = malloc(100), .capacity = 100};
+    recipe_writer writer = {.recipe = recipe, .pixels = &pixels};
+    augmenter *a;
+    const float *rows;
+    int n;
+    assert_int_equal(augmenter_create(f->ctx, &a), OL_OK);
+    assert_int_equal(augment_write_recipe(a, &s, &source, 1, 0, 0, &writer, &rows, &n), OL_OK);
+    assert_true(writer.full);
+    s.copy_paste = 0.5;
+    assert_true(augment_has_recipe(&s));
+    s.copy_paste_mixup = true; /* pastes after the warp */
+    assert_false(augment_has_recipe(&s));
+    augmenter_destroy(a);
+    free(pixels.bytes);
+    free(recipe);
+    unmake(f);
+}
+
+static void test_letterboxed_pictures_equal_the_host(void **state) {
+    fixture *f = *state;
+    if (!device_makes_pictures(f->dev)) skip();
+    static const struct {
+        int src_h, src_w, h, w, channels;
+    } shapes[] = {{50, 31, 64, 64, 3}, {7, 90, 32, 64, 3}, {64, 64, 64, 64, 3}, {1, 1, 32, 32, 3}, {33, 40, 64, 32, 1}};
+    image scratch = {0};
+    rng r = rng_stream(4, RNG_TEST, 0, 0);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const int h = shapes[i].h, w = shapes[i].w, c = shapes[i].channels;
+        image src = {0};
+        assert_int_equal(image_reserve(f->ctx, &src, shapes[i].src_h, shapes[i].src_w, c), OL_OK);
+        for (size_t k = 0; k < image_bytes(&src); k++) src.pixels[k] = (uint8_t)rng_u32(&r);
+        const letterbox_options options = {.height = h, .width = w};
+        const letterbox_geometry g = letterbox_plan(src.height, src.width, &options);
+        uint8_t want[3 * 64 * 64], got[3 * 64 * 64];
+        assert_int_equal(letterbox_planes(f->ctx, &src, &g, &scratch, want), OL_OK);
+        const letterbox_recipe recipe = letterbox_recipe_of(&g, src.height, src.width, 0);
+        const picture_batch batch = {.kind = PICTURES_LETTERBOXED,
+                                     .n = 1,
+                                     .channels = c,
+                                     .h = h,
+                                     .w = w,
+                                     .recipes = &recipe,
+                                     .pixels = src.pixels,
+                                     .pixel_bytes = image_bytes(&src),
+                                     .most_pixel_bytes = image_bytes(&src)};
+        device_bytes(f, &batch, got);
+        compare("letterbox", got, want, 1, c, h, w);
+        image_deinit(f->ctx, &src);
+    }
+    image_deinit(f->ctx, &scratch);
+}
+
+static void test_loader_gives_the_same_batches(void **state) {
+    fixture *f = *state;
+    if (!device_makes_pictures(f->dev)) skip();
+    scratch s = scratch_create(NULL, NULL);
+    data_config c;
+    dataset *d = NULL;
+    const dataset_options how = {.split = DATA_SPLIT_TRAIN, .cache_folder = "", .n_threads = 1};
+    const char *yaml = tiny_set(&s, 5, 1);
+    if (data_config_read(s.ctx, yaml, NULL, DATA_SPLIT_TRAIN, &c) != OL_OK ||
+        dataset_open(s.ctx, &c, &how, &d) != OL_OK)
+        fail_msg("%s", ol_context_message(s.ctx));
+    loader_options o = {.training = true, .batch = 2, .imgsz = 32, .workers = 2, .seed = 3, .maker = f->dev};
+    o.augment = augment_defaults(32);
+    loader *l;
+    assert_int_equal(loader_create(s.ctx, d, &o, &l), OL_OK);
+    static uint8_t want[3][2 * 3 * 32 * 32], got[2 * 3 * 32 * 32];
+    for (int on = 0; on < 2; on++) {
+        const batch *b;
+        loader_give_recipes(l, on == 1);
+        assert_int_equal(loader_start(l, 0), OL_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(loader_next(l, &b), OL_OK);
+            assert_int_equal(b->recipes != NULL, on);
+            if (on == 0) memcpy(want[i], b->images, (size_t)b->n * 3 * 32 * 32);
+            if (on == 0) continue;
+            device_bytes(f, b->recipes, got);
+            compare("loader", got, want[i], b->n, 3, 32, 32);
+        }
+        assert_int_equal(loader_next(l, &b), OL_OK);
+    }
+    loader_destroy(l);
+    dataset_destroy(d);
+    data_config_deinit(&c);
+    scratch_destroy(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_samples_equal_the_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_letterboxed_pictures_equal_the_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_loader_gives_the_same_batches, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
