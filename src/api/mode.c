@@ -1,5 +1,6 @@
 /* What the modes share: settings of a call, the device, the runner. */
 #include "api/device_choice.h"
+#include "api/effect.h"
 #include "api/model.h"
 #include "api/precision.h"
 #include "api/system.h"
@@ -76,6 +77,7 @@ ol_status mode_settings(const ol_model *m, const ol_options *options, const char
     if (status == OL_OK && strcmp(mode, "train") != 0) status = inherit(m, &s);
     if (status == OL_OK) status = set_mode_defaults(&s, mode);
     if (status == OL_OK) status = refuse_unsupported(m->ctx, &s, mode);
+    if (status == OL_OK) status = effect_warn(m->ctx, &s, mode);
     if (status == OL_OK && strcmp(s.task, "detect") != 0) {
         ctx_log(m->ctx, OL_LOG_WARNING,
                 "'task=%s' does not match the model %s, whose task is 'detect'; continuing with 'detect'", s.task,
@@ -143,6 +145,8 @@ ol_status model_runner(ol_model *m, const settings *s, runner **out) {
     const dtype compute = precision_of_inference(m->device, s);
     if (m->runner != NULL && (m->runner_branch != branch || m->runner_compute != compute)) model_forget_runner(m);
     if (m->runner == NULL) {
+        if (compute == DTYPE_F32 && precision_is_half(s))
+            ctx_log(m->ctx, OL_LOG_WARNING, "'quantize=16' is for GPUs and exports: the CPU computes in fp32");
         const runner_options options = {.decode = branch, .compute = compute};
         status = runner_create(m->ctx, m->device, m->model, &options, &m->runner);
         m->runner_branch = branch;

@@ -34,6 +34,8 @@ static dtype type_of_amp(const value *amp) {
 ol_status precision_of_training(ol_context *ctx, device *dev, const model *m, const settings *s, int batch, int imgsz,
                                 dtype *out) {
     dtype type = is_gpu(dev) ? type_of_amp(s->amp) : DTYPE_F32;
+    if (!is_gpu(dev) && s->given[SETTING_ID_amp] && s->amp->kind == VALUE_STRING && type_of_amp(s->amp) != DTYPE_F32)
+        ctx_log(ctx, OL_LOG_WARNING, "'amp=%s' is for GPUs: the CPU trains in fp32", s->amp->as.string);
     if (type == DTYPE_F16) {
         half_report report;
         ctx_log(ctx, OL_LOG_INFO, "AMP: running Automatic Mixed Precision (AMP) checks...");

@@ -265,6 +265,9 @@ static ol_status make_loaders(training *t) {
                           t->config.file);
     if (status == OL_OK) status = open_set(t, DATA_SPLIT_VAL, &t->val_set);
     if (status != OL_OK) return status;
+    if (t->s.copy_paste > 0.0 && !t->train_set->polygons)
+        ctx_log(t->ctx, OL_LOG_WARNING,
+                "'copy_paste' cuts objects out along outlines, which %s does not have: it is off", t->config.file);
     t->stride = model_stride(t->model);
     t->imgsz = square_size(t->ctx, &t->s, t->stride);
     status = choose_batch(t);
@@ -274,6 +277,7 @@ static ol_status make_loaders(training *t) {
     loader_options training_options = loader_options_train(&t->s, t->batch, t->imgsz, t->stride);
     loader_options val_options =
         loader_options_val(&t->s, t->batch < t->train_set->n ? 2 * t->batch : 2 * t->train_set->n, t->imgsz, t->stride);
+    val_options.rect = true; /* whatever the training batches are */
     /* on a CPU the loader shares the cores with the computation */
     if (training_options.workers > threads) training_options.workers = threads;
     if (val_options.workers > threads) val_options.workers = threads;

@@ -132,6 +132,9 @@ ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out
     const char *data = NULL;
     int batch = 0;
     const data_split split = data_split_by_name(s.split);
+    if (s.given[SETTING_ID_fraction] && s.fraction->kind != VALUE_LIST && split != DATA_SPLIT_TRAIN)
+        ctx_log(ctx, OL_LOG_WARNING,
+                "'fraction' with one number is about the train split; [train, val, test] gives one for each");
     status = data_of(m, &s, &data);
     if (status == OL_OK) status = batch_of(ctx, &s, &batch);
     if (status == OL_OK) status = model_runner(m, &s, &r);

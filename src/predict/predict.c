@@ -20,20 +20,6 @@ typedef struct prediction {
     char first_error[512];
 } prediction;
 
-static void warn_unavailable(ol_context *ctx, const settings *s) {
-    const struct {
-        bool on;
-        const char *name;
-    } rows[] = {{s->show, "show"},
-                {s->visualize, "visualize"},
-                {s->augment, "augment"},
-                {s->save_frames, "save_frames"},
-                {s->embed->kind != VALUE_NULL, "embed"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].on) ctx_log(ctx, OL_LOG_WARNING, "%s comes in a later version and is left out", rows[i].name);
-    }
-}
-
 /* Reads once more, alone, to have this picture's own message. */
 static void warn_unreadable(prediction *v, image *slot, const char *path, int channels) {
     char message[400];
@@ -162,7 +148,6 @@ ol_status predict_run(ol_context *ctx, runner *r, const source_list *sources, co
     if (options->batch < 1)
         return ctx_fail(ctx, OL_ERROR_ARGUMENT, "batch=%d: predict takes 1 or more", options->batch);
     prediction v = {.ctx = ctx, .sources = sources, .o = options};
-    if (!options->quiet) warn_unavailable(ctx, options->model.s);
     ol_status status = prediction_init(&v, r);
     if (!status) status = predict_all(&v);
     if (!status) status = finish(&v);

@@ -332,20 +332,12 @@ static ol_status write_files(validation *v) {
     return status;
 }
 
-static void warn_unavailable(const validation *v) {
-    const settings *s = v->o->s;
-    if (v->o->quiet || v->o->in_training) return;
-    if (s->augment) ctx_log(v->ctx, OL_LOG_WARNING, "augment comes in a later version and is left out");
-    if (s->visualize) ctx_log(v->ctx, OL_LOG_WARNING, "visualize comes in a later version and is left out");
-}
-
 ol_status val_run(ol_context *ctx, runner *r, loader *l, const dataset *d, const val_options *options,
                   val_report *out) {
     val_report report = {0};
     arena_init(&report.arena, ctx, 0);
     validation v = {.ctx = ctx, .o = options, .d = d, .report = &report};
     text_init(&v.json, ctx);
-    warn_unavailable(&v);
     ol_status status = validation_init(&v, l);
     if (!status) status = judge_all(&v, r, l);
     if (!status) status = fill_report(&v);
