@@ -41,7 +41,9 @@ typedef enum ol_log_level { OL_LOG_INFO = 0, OL_LOG_WARNING, OL_LOG_ERROR, OL_LO
 
 /* Receives one line without its newline. OL_LOG_PROGRESS lines replace each other on a terminal
  * and are worth nothing elsewhere: the last state of each row of them comes once more as OL_LOG_INFO.
- * May be called from any thread, never from two at once for one context. */
+ * May be called from any thread, never from two at once for one context. Control characters come as '?'. During every
+ * call of the library, callbacks included, the calling thread prints and reads numbers with a decimal point; the
+ * program's locale is back when the call returns. */
 typedef void (*ol_log_fn)(void *user, ol_log_level level, const char *line);
 
 /* Resizes `block` to `bytes` (NULL: allocates; 0: frees and returns NULL). Returns NULL when memory is out.

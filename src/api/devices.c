@@ -1,5 +1,6 @@
 /* The public questions about devices. */
 #include "device/devices.h"
+#include "base/numbers.h"
 
 #include "api/device_choice.h"
 #include "api/model.h"
@@ -8,12 +9,14 @@
 #include <string.h>
 
 int ol_device_count(ol_context *ctx) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     device_entry list[DEVICES_MAX];
     return (int)devices_list(ctx, list, NULL);
 }
 
 ol_status ol_device_get_info(ol_context *ctx, int index, ol_device_info *info) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     device_entry list[DEVICES_MAX];
     const size_t n = devices_list(ctx, list, NULL);
@@ -34,6 +37,7 @@ ol_status ol_device_get_info(ol_context *ctx, int index, ol_device_info *info) {
 }
 
 bool ol_is_available(ol_context *ctx, const char *device) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     char name[16];
     if (device_choose_text(ctx, device, false, name) != OL_OK) return false;

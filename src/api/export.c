@@ -2,6 +2,7 @@
 #include "api/model.h"
 #include "api/precision.h"
 #include "base/file.h"
+#include "base/numbers.h"
 #include "base/progress.h"
 #include "formats/onnx_export.h"
 #include "formats/safetensors.h"
@@ -209,6 +210,7 @@ static ol_status target_path(ol_model *m, const char *suffix, const char **out) 
 }
 
 ol_status ol_export(ol_model *m, const ol_options *options, const char **path) {
+    NUMBERS_WITH_POINT();
     ol_context *ctx = m->ctx;
     ctx_clear(ctx);
     settings s;

@@ -2,6 +2,7 @@
 
 #include "api/preferences.h"
 #include "base/file.h"
+#include "base/numbers.h"
 #include "formats/safetensors.h"
 
 #include <string.h>
@@ -82,7 +83,7 @@ static ol_status load_weights(ol_model *m) {
     status = checkpoint_model_source(&m->arena, c, m->path, &source);
     if (status != OL_OK) return status;
     status = model_create_from_source(ctx, &source, &m->model);
-    if (status != OL_OK) return status;
+    if (status != OL_OK) return strcmp(source.name, m->path) == 0 ? status : ctx_annotate(ctx, status, "%s", m->path);
     if (c->epoch >= 0 && c->has_optimizer) return OL_OK; /* a resumed run starts from the whole checkpoint */
     tensor_list_deinit(&m->stored.weights);              /* the model has them now */
     tensor_list_init(&m->stored.weights, ctx);
@@ -123,6 +124,7 @@ fail:
 }
 
 ol_status ol_model_load(ol_context *ctx, const char *path, ol_model **out) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     return model_open(ctx, path, out);
 }

@@ -1,6 +1,7 @@
 #include "api/options.h"
 
 #include "base/file.h"
+#include "base/numbers.h"
 
 bool ol_argument_at(size_t index, ol_argument *argument) {
     if (index >= SETTING_COUNT) return false;
@@ -16,6 +17,7 @@ bool ol_argument_at(size_t index, ol_argument *argument) {
 }
 
 ol_status ol_options_create(ol_context *ctx, ol_options **options) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     ol_options *o = mem_alloc0(ctx, 1, sizeof *o);
     if (o == NULL) return OL_ERROR_MEMORY;
@@ -39,16 +41,19 @@ void ol_options_destroy(ol_options *options) {
 }
 
 ol_status ol_options_set(ol_options *options, const char *name, const char *typed) {
+    NUMBERS_WITH_POINT();
     ctx_clear(options->ctx);
     return settings_set_text(&options->settings, name, typed);
 }
 
 ol_status ol_options_read(ol_options *options, const char *path) {
+    NUMBERS_WITH_POINT();
     ctx_clear(options->ctx);
     return settings_read(&options->settings, path);
 }
 
 const char *ol_options_get(ol_options *options, const char *name) {
+    NUMBERS_WITH_POINT();
     setting_id id;
     if (!setting_find(name, &id)) return NULL;
     const value *v = options->settings.values[id];
@@ -64,6 +69,7 @@ bool ol_options_is_set(const ol_options *options, const char *name) {
 }
 
 ol_status ol_options_write(ol_options *options, const char *path) {
+    NUMBERS_WITH_POINT();
     ctx_clear(options->ctx);
     text yaml;
     text_init(&yaml, options->ctx);

@@ -3,6 +3,7 @@
 #include "api/model.h"
 #include "api/run_folder.h"
 #include "base/file.h"
+#include "base/numbers.h"
 
 #include <string.h>
 
@@ -68,12 +69,13 @@ static ol_status batch_of(ol_context *ctx, const settings *s, int *batch) {
         return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'batch=%g' is for training; predict takes an int of at least 1",
                         s->batch);
     if (s->batch > 4096.0)
-        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'batch=%g' is too large; predict takes at most 4096", s->batch);
+        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'batch=%.15g' is too large; predict takes at most 4096", s->batch);
     *batch = (int)s->batch;
     return OL_OK;
 }
 
 ol_status ol_predict(ol_model *m, const ol_options *options, ol_result_fn result, void *user) {
+    NUMBERS_WITH_POINT();
     ol_context *ctx = m->ctx;
     ctx_clear(ctx);
     settings s;
@@ -153,6 +155,7 @@ static ol_status predict_batch(predictor *p, const ol_picture *pictures, size_t 
 
 ol_status ol_predict_pictures(ol_model *m, const ol_options *options, const ol_picture *pictures, size_t n_pictures,
                               ol_result_fn result, void *user) {
+    NUMBERS_WITH_POINT();
     ol_context *ctx = m->ctx;
     ctx_clear(ctx);
     settings s;

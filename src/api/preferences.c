@@ -1,6 +1,7 @@
 #include "api/preferences.h"
 
 #include "base/file.h"
+#include "base/numbers.h"
 #include "base/value.h"
 
 #include <stddef.h>
@@ -80,6 +81,7 @@ static ol_status write_file(arena *a, preferences *p) {
 }
 
 ol_status ol_preferences_list(ol_context *ctx, ol_report_fn line, void *user) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     arena a;
     arena_init(&a, ctx, 0);
@@ -95,6 +97,7 @@ ol_status ol_preferences_list(ol_context *ctx, ol_report_fn line, void *user) {
 }
 
 ol_status ol_preferences_set(ol_context *ctx, const char *name, const char *typed) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     size_t which = 0;
     while (which < N_PREFERENCES && strcmp(table[which].name, name) != 0) which++;
@@ -117,6 +120,7 @@ ol_status ol_preferences_set(ol_context *ctx, const char *name, const char *type
 }
 
 ol_status ol_preferences_reset(ol_context *ctx) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     arena a;
     arena_init(&a, ctx, 0);

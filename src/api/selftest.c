@@ -4,6 +4,7 @@
 #include "api/device_choice.h"
 #include "api/model.h"
 #include "base/file.h"
+#include "base/numbers.h"
 #include "ops/detect_loss.h"
 #include "train/optimizer.h"
 #include "train/step_plans.h"
@@ -243,6 +244,7 @@ static ol_status verdict(selftest_run *r, const char *path) {
 }
 
 ol_status ol_selftest(ol_context *ctx, const ol_selftest_options *options, ol_report_fn line, void *user) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     selftest_run r = {.ctx = ctx, .line = line, .user = user};
     char name[16];

@@ -1,7 +1,9 @@
 /* The drawn data set, for those who see only the public header. */
 #include "data/shapes.h"
+#include "base/numbers.h"
 
 ol_status ol_shapes_write(ol_context *ctx, const char *folder, int n_train, int n_val, int size_px, uint64_t seed) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     if (n_train < 1 || n_val < 1 || n_train > 100000 || n_val > 100000)
         return ctx_fail(ctx, OL_ERROR_ARGUMENT, "%d train and %d val pictures: each must be between 1 and 100000",

@@ -2,6 +2,7 @@
 
 #include "api/device_choice.h"
 #include "base/arena.h"
+#include "base/numbers.h"
 
 #include <stdio.h> /* before jpeglib.h, which needs FILE */
 
@@ -131,6 +132,7 @@ static int cpus_usable(void) {
 }
 
 void ol_system_report(ol_context *ctx, ol_report_fn line, void *user) {
+    NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     text t;
     text_init(&t, ctx);

@@ -8,6 +8,7 @@
 #include "api/run_folder.h"
 #include "api/val.h"
 #include "base/file.h"
+#include "base/numbers.h"
 #include "draw/grid.h"
 #include "draw/history.h"
 #include "draw/labels_plot.h"
@@ -438,6 +439,7 @@ static ol_status prepare(training *t, const ol_options *options) {
 }
 
 ol_status ol_train(ol_model *m, const ol_options *options, ol_train_result *result) {
+    NUMBERS_WITH_POINT();
     ctx_clear(m->ctx);
     training t = {.handle = m, .ctx = m->ctx};
     ol_status status = prepare(&t, options);

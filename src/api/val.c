@@ -5,6 +5,7 @@
 #include "api/preferences.h"
 #include "api/run_folder.h"
 #include "base/file.h"
+#include "base/numbers.h"
 
 #include <string.h>
 
@@ -119,6 +120,7 @@ static ol_status batch_of(ol_context *ctx, const settings *s, int *batch) {
 }
 
 ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out) {
+    NUMBERS_WITH_POINT();
     ol_context *ctx = m->ctx;
     ctx_clear(ctx);
     settings s;

@@ -88,11 +88,20 @@ int ctx_threads(const ol_context *ctx) {
     return ctx->n_threads;
 }
 
+/* File names and labels may hold anything; a message and a logged line are one line all the same. */
+static void make_one_line(char *text) {
+    for (; *text != '\0'; text++)
+        if (((unsigned char)*text < 32 && *text != '\t') || *text == 127) *text = '?';
+}
+
 ol_status ctx_fail(ol_context *ctx, ol_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     pthread_mutex_lock(&ctx->lock);
-    if (ctx->message[0] == '\0') vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    if (ctx->message[0] == '\0') {
+        vsnprintf(ctx->message, sizeof ctx->message, format, args);
+        make_one_line(ctx->message);
+    }
     pthread_mutex_unlock(&ctx->lock);
     va_end(args);
     return status;
@@ -104,6 +113,7 @@ ol_status ctx_annotate(ol_context *ctx, ol_status status, const char *format, ..
     va_start(args, format);
     vsnprintf(where, sizeof where, format, args);
     va_end(args);
+    make_one_line(where);
     pthread_mutex_lock(&ctx->lock);
     const size_t added = strlen(where) + 2, kept = MESSAGE_BYTES - 1 - added; /* `where` is at most half a message */
     memmove(ctx->message + added, ctx->message, kept);
@@ -133,6 +143,7 @@ void ctx_log(ol_context *ctx, ol_log_level level, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    make_one_line(line);
     pthread_mutex_lock(&ctx->lock);
     ctx->log(ctx->log_user, level, line);
     pthread_mutex_unlock(&ctx->lock);

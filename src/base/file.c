@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define TEMPORARY_STEM 200 /* bytes of a file's name that its temporary name keeps; file systems allow 255 in all */
 
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
@@ -16,6 +19,12 @@ bool file_exists(const char *path) {
 bool file_is_folder(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+ol_status file_check_regular(ol_context *ctx, const char *path) {
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) return OL_OK;
+    return ctx_fail(ctx, OL_ERROR_IO, "cannot read '%s': it is a pipe or a device; give an ordinary file", path);
 }
 
 ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *n_bytes) {
@@ -80,7 +89,11 @@ static ol_status write_failure(ol_context *ctx, const char *path) {
 }
 
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary) {
-    char *name = arena_printf(a, "%s.tmp-%ld", path, (long)getpid());
+    struct timespec now = {0};
+    clock_gettime(CLOCK_REALTIME, &now); /* two runs of one process may write one path */
+    const char *stem = path_name(path);
+    const int kept = (int)(stem - path) + TEMPORARY_STEM; /* room for the ending in the longest possible name */
+    char *name = arena_printf(a, "%.*s.tmp-%ld-%09ld", kept, path, (long)getpid(), now.tv_nsec);
     if (name == NULL) return OL_ERROR_MEMORY;
     *temporary = name;
     return OL_OK;
@@ -206,11 +219,11 @@ static ol_status list_into(arena *a, const char *folder, bool recursive, int dep
         struct stat st;
         if (path == NULL) {
             status = OL_ERROR_MEMORY;
-        } else if (stat(path, &st) != 0) {
-            continue; /* a dangling link */
+        } else if (stat(path, &st) != 0 && (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode))) {
+            continue; /* gone since */
         } else if (S_ISDIR(st.st_mode)) {
             if (recursive && entry->d_name[0] != '.') status = list_into(a, path, true, depth + 1, list);
-        } else if (S_ISREG(st.st_mode)) {
+        } else if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) { /* a link that leads nowhere: the reader says so */
             void *block = list->paths;
             status = mem_grow(a->ctx, &block, &list->capacity, list->count + 1, sizeof *list->paths);
             list->paths = block;

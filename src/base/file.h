@@ -10,6 +10,9 @@ bool file_is_folder(const char *path);
 /* Reads the whole file; *bytes is NUL-terminated (the NUL is not counted) and freed with mem_free. Files larger than
  * `limit_bytes` (0: 1 GiB) are refused. The message names the path and the reason. */
 ol_status file_read(ol_context *ctx, const char *path, size_t limit_bytes, char **bytes, size_t *n_bytes);
+/* An error for a pipe or a device, which may let a reader wait for ever; what is absent or a folder is the reader's
+ * business. */
+ol_status file_check_regular(ol_context *ctx, const char *path);
 /* Writes to a temporary name beside `path`, syncs and renames: `path` holds the old or the new content, never a part.
  */
 ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
@@ -25,7 +28,8 @@ ol_status file_append(ol_context *ctx, const char *path, const void *bytes, size
 
 /* Creates the folder and its parents; an existing folder is fine. */
 ol_status folder_create(ol_context *ctx, const char *path);
-/* All regular files below `path` (recursive: hidden folders are not entered), sorted by bytes. */
+/* All regular files, and links that lead nowhere, below `path` (recursive: hidden folders are not entered), sorted by
+ * bytes. */
 ol_status folder_list(arena *a, const char *path, bool recursive, char ***paths, size_t *n_paths);
 
 /* Path arithmetic; results live in the arena. */

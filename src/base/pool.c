@@ -1,5 +1,7 @@
 #include "base/pool.h"
 
+#include "base/numbers.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -86,6 +88,7 @@ static void run_indices(pool *p, ol_context *ctx, int number) {
 }
 
 static void *worker_main(void *argument) {
+    NUMBERS_WITH_POINT();
     worker *w = argument;
     pool *p = w->owner;
     uint64_t seen = 0;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define MAX_SIDE 8192.0 /* of a picture that a network sees; memory grows with its fourth power */
+
 /* A kind's check: NULL when the value is fine, else what comes after "'name=value' ". In it NAME stands for the
  * argument, TYPE for the type of the value, WORDS for the allowed words. */
 typedef const char *(*check_fn)(const setting_info *info, const value *v, value *tidy);
@@ -87,14 +89,18 @@ static const char *check_bool(const setting_info *info, const value *v, value *t
     return v->kind == VALUE_BOOL ? NULL : not_bool;
 }
 
+static bool is_side(const setting_info *info, const value *v, value *tidy) {
+    return check_positive(info, v, tidy) == NULL && value_as_double(v) <= MAX_SIDE;
+}
+
 static const char *check_size(const setting_info *info, const value *v, value *tidy) {
     static const char complaint[] =
-        "is an invalid value. 'NAME' must be an int of at least 1 or a pair (i.e. 'NAME=640' or 'NAME=[480,640]')";
-    if (v->kind != VALUE_LIST) return check_positive(info, v, tidy) == NULL ? NULL : complaint;
+        "is an invalid value. 'NAME' must be an int of 1 to 8192 or a pair (i.e. 'NAME=640' or 'NAME=[480,640]')";
+    if (v->kind != VALUE_LIST) return is_side(info, v, tidy) ? NULL : complaint;
     if (v->as.list.count < 1 || v->as.list.count > 2) return complaint;
     for (size_t i = 0; i < v->as.list.count; i++) {
         value ignored;
-        if (check_positive(info, v->as.list.items[i], &ignored) != NULL) return complaint;
+        if (!is_side(info, v->as.list.items[i], &ignored)) return complaint;
     }
     return NULL;
 }
@@ -187,7 +193,7 @@ static const struct kind_row {
     [SETTING_BATCH] = {check_batch, "int ≥ 1, -1, or 0 to 1"},
     [SETTING_BOOL] = {check_bool, "True or False"},
     [SETTING_TRISTATE] = {check_bool, "None, True or False"},
-    [SETTING_SIZE] = {check_size, "int ≥ 1 or a pair"},
+    [SETTING_SIZE] = {check_size, "int of 1 to 8192 or a pair"},
     [SETTING_CACHE] = {check_bool_or_word, "True, False"},
     [SETTING_DEVICE] = {check_device, "text, int or list"},
     [SETTING_SWITCH] = {check_switch, "True, False or text"},

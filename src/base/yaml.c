@@ -9,6 +9,7 @@
 
 #define MAX_DEPTH ((size_t)64)
 #define MAX_NODES ((size_t)2000000)
+#define MAX_KEYS  ((ptrdiff_t)70000) /* of one map; each new key is compared with those before it */
 
 typedef struct reader {
     arena *a;
@@ -16,6 +17,10 @@ typedef struct reader {
     yaml_document_t *doc;
     size_t n_nodes; /* visited; aliases are visited again, so a "billion laughs" file ends here */
 } reader;
+
+static ol_status too_large(ol_context *ctx, const char *name, size_t line) {
+    return ctx_fail(ctx, OL_ERROR_FORMAT, "%s:%zu: nested too deeply or too large", name, line);
+}
 
 static ol_status convert(reader *r, yaml_node_t *node, size_t depth, const value **out);
 
@@ -44,6 +49,9 @@ static ol_status convert_sequence(reader *r, const yaml_node_t *node, size_t dep
 }
 
 static ol_status convert_mapping(reader *r, const yaml_node_t *node, size_t depth, const value **out) {
+    if (node->data.mapping.pairs.top - node->data.mapping.pairs.start > MAX_KEYS)
+        return ctx_fail(r->a->ctx, OL_ERROR_FORMAT, "%s:%zu: a map of more than %td keys", r->name,
+                        node->start_mark.line + 1, MAX_KEYS);
     value *map = value_map(r->a);
     if (map == NULL) return OL_ERROR_MEMORY;
     map->line = (int)node->start_mark.line + 1;
@@ -63,9 +71,7 @@ static ol_status convert(reader *r, yaml_node_t *node, size_t depth, const value
         *out = &value_null;
         return OL_OK;
     }
-    if (depth > MAX_DEPTH || ++r->n_nodes > MAX_NODES)
-        return ctx_fail(r->a->ctx, OL_ERROR_FORMAT, "%s:%zu: nested too deeply or too large", r->name,
-                        node->start_mark.line + 1);
+    if (depth > MAX_DEPTH || ++r->n_nodes > MAX_NODES) return too_large(r->a->ctx, r->name, node->start_mark.line + 1);
     switch (node->type) {
     case YAML_SCALAR_NODE:
         return convert_scalar(r, node, out);
@@ -79,17 +85,47 @@ static ol_status convert(reader *r, yaml_node_t *node, size_t depth, const value
     }
 }
 
+static ol_status not_yaml(ol_context *ctx, const char *name, const yaml_parser_t *parser) {
+    return ctx_fail(ctx, OL_ERROR_FORMAT, "%s:%zu: not valid YAML: %s%s%s", name, parser->problem_mark.line + 1,
+                    parser->problem != NULL ? parser->problem : "unreadable text", parser->context != NULL ? " " : "",
+                    parser->context != NULL ? parser->context : "");
+}
+
+/* Reads the first document's events alone: libyaml's time grows with the square of the nesting, so that a deep file
+ * must be refused where it becomes deep. */
+static ol_status check_depth(ol_context *ctx, const char *name, const char *text, size_t length) {
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) return ctx_fail(ctx, OL_ERROR_MEMORY, "out of memory while reading %s", name);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    ol_status status = OL_OK;
+    size_t depth = 0, n = 0;
+    for (bool ended = false; status == OL_OK && !ended;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            status = not_yaml(ctx, name, &parser);
+            break;
+        }
+        const yaml_event_type_t type = event.type;
+        if (type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT) depth++;
+        if (type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT) depth--;
+        if (depth > MAX_DEPTH || ++n > 2 * MAX_NODES) status = too_large(ctx, name, event.start_mark.line + 1);
+        ended = type == YAML_DOCUMENT_END_EVENT || type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
 ol_status yaml_parse(arena *a, const char *name, const char *text, size_t length, const value **out) {
     yaml_parser_t parser;
     yaml_document_t doc;
+    const ol_status depth_status = check_depth(a->ctx, name, text, length);
+    if (depth_status != OL_OK) return depth_status;
     if (!yaml_parser_initialize(&parser))
         return ctx_fail(a->ctx, OL_ERROR_MEMORY, "out of memory while reading %s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &doc)) {
-        const ol_status status =
-            ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s:%zu: not valid YAML: %s%s%s", name, parser.problem_mark.line + 1,
-                     parser.problem != NULL ? parser.problem : "unreadable text", parser.context != NULL ? " " : "",
-                     parser.context != NULL ? parser.context : "");
+        const ol_status status = not_yaml(a->ctx, name, &parser);
         yaml_parser_delete(&parser);
         return status;
     }

@@ -1,6 +1,7 @@
 /* The program: parse, call the library, print. */
 #include "commands.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,15 @@ static int dispatch(program *p, int argc) {
     return p->command.special != NULL ? command_run_special(p) : command_run_mode(p);
 }
 
+/* A standard stream that the caller has closed would lend its number to the next file that is opened, and lines
+ * printed later would land in that file. */
+static void keep_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR); /* takes the lowest free number, which is fd */
+}
+
 int main(int argc, char **argv) {
+    keep_standard_streams();
     threads_wait_briefly(argc, argv);
     program p = {0};
     terminal_init(&p.terminal);
@@ -51,8 +60,12 @@ int main(int argc, char **argv) {
     interruptible = p.context;
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    const int code = dispatch(&p, argc);
+    int code = dispatch(&p, argc);
     terminal_flush(&p.terminal);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) { /* a full disk behind `yolo … > file` */
+        terminal_log(&p.terminal, OL_LOG_ERROR, "the output could not be written: make room where stdout goes");
+        code = 1;
+    }
     interruptible = NULL;
     ol_context_destroy(p.context);
     command_free(&p.command);

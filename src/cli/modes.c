@@ -93,6 +93,12 @@ int command_run_mode(program *p) {
             status = OL_ERROR_UNSUPPORTED;
         }
     }
+    if (status == OL_OK && text_of(options, "model") == NULL && text_of(options, "resume") == NULL &&
+        strcmp(ol_options_get(options, "task"), "detect") != 0) {
+        terminal_logf(&p->terminal, OL_LOG_ERROR, "'task=%s' is not supported yet; there is detect",
+                      ol_options_get(options, "task"));
+        status = OL_ERROR_UNSUPPORTED;
+    }
     if (status == OL_OK) {
         status = ol_model_load(p->context, model_of(p, options), &model);
         command_report(p, status);

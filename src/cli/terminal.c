@@ -44,6 +44,12 @@ static void show_progress(terminal *t, const char *line) {
     t->line_open = true;
 }
 
+/* An argument may hold anything; what is said about it is one line all the same. */
+static void print_one_line(FILE *out, const char *line) {
+    for (; *line != '\0'; line++) fputc((unsigned char)*line < 32 && *line != '\t' ? '?' : *line, out);
+    fputc('\n', out);
+}
+
 void terminal_log(void *user, ol_log_level level, const char *line) {
     static const struct {
         const char *plain, *coloured;
@@ -62,7 +68,8 @@ void terminal_log(void *user, ol_log_level level, const char *line) {
     FILE *out = stream_of(t, level);
     const bool colour =
         level == OL_LOG_ERROR ? isatty(STDERR_FILENO) && t->is_terminal : t->is_terminal && !t->to_stderr;
-    fprintf(out, "%s%s\n", colour ? prefixes[level].coloured : prefixes[level].plain, line);
+    fputs(colour ? prefixes[level].coloured : prefixes[level].plain, out);
+    print_one_line(out, line);
     fflush(out);
 }
 

@@ -22,6 +22,12 @@ static bool names_a_mode(int argc, char **argv) {
 
 void threads_wait_briefly(int argc, char **argv) {
     if (!names_a_mode(argc, argv) || getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
-    if (setenv("GOMP_SPINCOUNT", SPIN_TURNS, 1) == 0) execv("/proc/self/exe", argv);
+    /* by its own path where that is readable: a program started as /proc/self/exe is called "exe" by ps and top */
+    char path[4096];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0 || setenv("GOMP_SPINCOUNT", SPIN_TURNS, 1) != 0) return;
+    path[n] = '\0';
+    execv(path, argv);
+    execv("/proc/self/exe", argv); /* the file was replaced meanwhile */
     /* Where that fails the threads spin long, which is slower beside other work and nothing else. */
 }

@@ -63,12 +63,14 @@ static ol_status find_in_folder(arena *a, const char *name, data_found *out) {
     return ctx_fail(a->ctx, OL_ERROR_NOT_FOUND, "the folder '%s' holds no YAML file that describes a data set", name);
 }
 
-static const char *closest_known(const value *known, const char *name) {
-    const char *best = NULL;
+/* By the names without their endings, which are alike in all. */
+static const char *closest_known(arena *a, const value *known, const char *name) {
+    const char *best = NULL, *stem = path_stem(a, name);
     double best_score = 0.6;
     for (size_t i = 0; i < known->as.map.count; i++) {
         const char *candidate = known->as.map.keys[i]->as.string;
-        const double score = text_similarity(name, candidate);
+        const char *candidate_stem = path_stem(a, candidate);
+        const double score = stem && candidate_stem ? text_similarity(stem, candidate_stem) : 0.0;
         if (score > best_score) {
             best_score = score;
             best = candidate;
@@ -119,7 +121,7 @@ ol_status data_find(arena *a, const char *name, data_found *out) {
         *out = (data_found){NULL, key};
         return OL_OK;
     }
-    const char *closest = closest_known(known, key);
+    const char *closest = closest_known(a, known, key);
     return ctx_fail(
         ctx, OL_ERROR_NOT_FOUND,
         "'%s' does not exist: it is no file here%s, no folder and none of the %zu data sets known by name%s%s%s", name,

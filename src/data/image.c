@@ -188,7 +188,8 @@ ol_status image_decode(ol_context *ctx, const char *name, const uint8_t *bytes, 
 ol_status image_read(ol_context *ctx, const char *path, int channels, image *out) {
     char *bytes = NULL;
     size_t n_bytes = 0;
-    ol_status status = file_read(ctx, path, 0, &bytes, &n_bytes);
+    ol_status status = file_check_regular(ctx, path);
+    if (status == OL_OK) status = file_read(ctx, path, 0, &bytes, &n_bytes);
     if (status != OL_OK) return status;
     status = image_decode(ctx, path, (const uint8_t *)bytes, n_bytes, channels, out);
     mem_free(ctx, bytes);
@@ -219,7 +220,8 @@ static ol_status check_whole(ol_context *ctx, const char *path, image_info *info
 ol_status image_check_file(ol_context *ctx, const char *path, image_info *info) {
     uint8_t *bytes = NULL, tail[TAIL_BYTES];
     image_info found = {0};
-    ol_status status = OL_OK;
+    ol_status status = file_check_regular(ctx, path);
+    if (status != OL_OK) return status;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return ctx_fail(ctx, errno == ENOENT ? OL_ERROR_NOT_FOUND : OL_ERROR_IO, "cannot open '%s': %s", path,

@@ -35,7 +35,8 @@ static ol_status check_picture(ol_context *ctx, scan_record *r) {
 static ol_status read_labels(arena *a, const label_rules *rules, scan_record *r) {
     char *text = NULL;
     size_t n = 0;
-    ol_status status = file_read(a->ctx, r->label_path, LABEL_FILE_BYTES, &text, &n);
+    ol_status status = file_check_regular(a->ctx, r->label_path);
+    if (status == OL_OK) status = file_read(a->ctx, r->label_path, LABEL_FILE_BYTES, &text, &n);
     if (status != OL_OK) return r->verdict.rejected ? OL_OK : reject_with_message(a->ctx, status, r);
     label_verdict verdict = {0};
     label_rows rows = {0};

@@ -177,7 +177,8 @@ ol_status safetensors_read_memory(ol_context *ctx, const char *name, const void 
 ol_status safetensors_read(ol_context *ctx, const char *path, checkpoint *out) {
     char *bytes;
     size_t n_bytes;
-    ol_status status = file_read(ctx, path, MAX_FILE_BYTES, &bytes, &n_bytes);
+    ol_status status = file_check_regular(ctx, path);
+    if (status == OL_OK) status = file_read(ctx, path, MAX_FILE_BYTES, &bytes, &n_bytes);
     if (status != OL_OK) return status;
     status = safetensors_read_memory(ctx, path, bytes, n_bytes, out);
     mem_free(ctx, bytes);

@@ -143,6 +143,8 @@ ol_status torch_archive_open_memory(ol_context *ctx, const char *name, const voi
 static ol_status read_head(ol_context *ctx, const char *path, char *head, size_t *n, uint64_t *file_bytes) {
     struct stat st;
     if (file_is_folder(path)) return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'%s' is a folder; give a .pt file", path);
+    const ol_status status = file_check_regular(ctx, path);
+    if (status != OL_OK) return status;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return ctx_fail(ctx, file_exists(path) ? OL_ERROR_IO : OL_ERROR_NOT_FOUND,

@@ -30,7 +30,9 @@ ol_status source_describe(ol_context *ctx, const model_source *source, model_spe
         if (last == NULL) last = source_tensor(source, path, ".one2one_cv3.0.2.weight");
         const tensor *first = source_tensor(source, "model.0", ".conv.weight");
         if (last == NULL || last->shape.rank != 4) {
-            status = ctx_fail(ctx, OL_ERROR_FORMAT, "%s: no class branch of a YOLO26 detect head ('%s.cv3.0.2.weight')",
+            status = ctx_fail(ctx, OL_ERROR_FORMAT,
+                              "%s: no class branch of a YOLO26 detect head ('%s.cv3.0.2.weight'); give the weights of "
+                              "a whole YOLO26 detection model",
                               source->name, path);
         } else {
             spec->nc = (int)last->shape.dim[0];

@@ -26,7 +26,8 @@ static void warn_unreadable(prediction *v, image *slot, const char *path, int ch
     image_read(v->ctx, path, channels, slot);
     ctx_message(v->ctx, message, sizeof message);
     ctx_clear(v->ctx);
-    ctx_log(v->ctx, OL_LOG_WARNING, "Image Read Error %s: %s", path, message);
+    const bool named = strncmp(message, path, strlen(path)) == 0; /* most of these messages begin with the path */
+    ctx_log(v->ctx, OL_LOG_WARNING, "Image Read Error %s%s%s", named ? "" : path, named ? "" : ": ", message);
     if (!v->first_error[0]) snprintf(v->first_error, sizeof v->first_error, "%s", message);
     v->sum.n_unreadable++;
 }

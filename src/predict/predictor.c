@@ -24,20 +24,16 @@ struct predictor {
     int n_slots;
 };
 
-static ol_status choose_size(predictor *p) {
+static void choose_size(predictor *p) {
     int hw[2];
     settings_image_size(p->o.s, hw);
     int raised[2];
-    for (int i = 0; i < 2; i++) {
-        if (hw[i] > 1 << 20) return ctx_fail(p->ctx, OL_ERROR_ARGUMENT, "imgsz=%d is too large", hw[i]);
-        raised[i] = (hw[i] + p->o.stride - 1) / p->o.stride * p->o.stride;
-    }
+    for (int i = 0; i < 2; i++) raised[i] = (hw[i] + p->o.stride - 1) / p->o.stride * p->o.stride;
     if (raised[0] != hw[0] || raised[1] != hw[1])
         ctx_log(p->ctx, OL_LOG_WARNING, "imgsz=[%d, %d] must be multiple of max stride %d, updating to [%d, %d]", hw[0],
                 hw[1], p->o.stride, raised[0], raised[1]);
     p->height = raised[0];
     p->width = raised[1];
-    return OL_OK;
 }
 
 ol_status predictor_create(ol_context *ctx, runner *r, const predictor_options *options, predictor **out) {
@@ -53,12 +49,16 @@ ol_status predictor_create(ol_context *ctx, runner *r, const predictor_options *
     p->rect = s->rect || !s->given[SETTING_ID_rect];
     int *classes = NULL;
     size_t n_classes = 0;
-    ol_status status = choose_size(p);
-    if (!status) status = settings_ints(&p->arena, s->classes, &classes, &n_classes);
+    choose_size(p);
+    ol_status status = settings_ints(&p->arena, s->classes, &classes, &n_classes);
     if (status) {
         predictor_destroy(p);
         return status;
     }
+    for (size_t i = 0; i < n_classes; i++)
+        if (classes[i] >= options->nc)
+            ctx_log(ctx, OL_LOG_WARNING, "classes: the model has no class %d, its classes are 0-%d", classes[i],
+                    options->nc - 1);
     p->select = (nms_options){.conf = (float)(isnan(s->conf) ? DEFAULT_CONF : s->conf),
                               .iou = (float)s->iou,
                               .max_det = s->max_det,

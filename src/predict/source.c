@@ -91,7 +91,10 @@ static ol_status add_entry(source_list *list, const char *entry, const char *bas
     ol_status status;
     if (file_is_folder(path)) {
         status = folder_list(a, path, false, &paths, &n);
-        return status ? status : add_usable(list, paths, n);
+        size_t shown = 0; /* hidden files, such as a Mac's ._a.jpg, are no pictures of the folder */
+        for (size_t i = 0; !status && i < n; i++)
+            if (path_name(paths[i])[0] != '.') paths[shown++] = paths[i];
+        return status ? status : add_usable(list, paths, shown);
     }
     if (file_exists(path)) return add_file(list, path);
     if (!strchr(entry, '*')) return ctx_fail(ctx, OL_ERROR_NOT_FOUND, "%s does not exist", entry);

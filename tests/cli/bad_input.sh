@@ -78,6 +78,10 @@ bad "'device=toaster' is not a device" predict $model source="$picture" device=t
 bad "'device=mps' is not supported" predict $model source="$picture" device=mps
 bad "'batch=0.5' is for training" predict $model source="$picture" batch=0.5
 bad "'source' is missing" predict $model
+bad "'a?b' is not a valid YOLO argument" $'a\nb'
+bad "'model=a?b.pt' does not exist" predict $'model=a\nb.pt' source="$picture"
+bad "'task=segment' is not supported yet" segment predict source="$picture"
+bad "'imgsz=9000' is an invalid value" predict $model source="$picture" imgsz=9000
 printf 'epochs: 3\nlearning_rate: 1\n' > cfg.yaml
 bad "cfg.yaml:2: 'learning_rate' is not a valid" train cfg=cfg.yaml
 printf 'epochs: [1\nbox: 3\n' > cfg.yaml
@@ -104,6 +108,9 @@ bad "https://" predict $model source=https://example.com/a.jpg
 bad "camera" predict $model source=0
 printf '\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x02\0\0\0' > huge.png
 bad "huge.png" predict $model source=huge.png
+mkfifo pipe.jpg
+bad "'$work/case/pipe.jpg': it is a pipe" predict $model source=pipe.jpg
+rm pipe.jpg # the table reads every file of its folder
 
 # --- weights
 bad "'model=absent.pt' does not exist" predict model=absent.pt source="$picture"

@@ -20,4 +20,9 @@ grep -q $'[\r\033]' pipe.log && fail "control characters on a pipe" pipe.log
 grep -q "^WARNING ⚠️ argument '--model" pipe.log || fail "no plain warning" pipe.log
 [ "$(grep -c '^ *1/1 ' pipe.log)" = 1 ] || fail "one line an epoch is wanted on a pipe" pipe.log
 NO_COLOR=1 script -qec "$yolo --conf" /dev/null < /dev/null | grep -q $'\033' && fail "NO_COLOR is not heeded" pipe.log
+"$yolo" cfg > /dev/full 2> full.log && fail "output that was lost is no success" full.log
+grep -q "^ERROR ❌ the output could not be written" full.log || fail "no word of output that was lost" full.log
+# with stdout closed, files of the run must not take its place and its lines
+"$yolo" predict model=yolo26n.yaml source=shapes/images/val imgsz=64 save_txt conf=0 max_det=1 >&- 2> closed.log || fail "stdout is closed" closed.log
+grep -rlE "image |Speed" runs/detect/predict && fail "lines landed in a file" closed.log
 echo "terminal and pipe: fine"

@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# usage: run.sh test.py — with the interpreter that ONELOOK_PYTHON names, else python3; 77 (skipped) when there is none.
-python="${ONELOOK_PYTHON:-python3}"
-command -v "$python" > /dev/null || { echo "skipped: no $python"; exit 77; }
-exec "$python" "$1"
+# usage: run.sh test.py — with the interpreter that ONELOOK_PYTHON names, else the first python3 that has numpy (the one
+# first in PATH need not be the one that the package manager gives numpy to); 77 (skipped) when there is none.
+if [ -n "${ONELOOK_PYTHON:-}" ]; then exec "$ONELOOK_PYTHON" "$1"; fi
+while IFS= read -r python; do
+  if "$python" -c "import numpy" 2> /dev/null; then exec "$python" "$1"; fi
+done < <(type -aP python3)
+echo "skipped: no python3 with numpy"
+exit 77

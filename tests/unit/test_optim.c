@@ -127,6 +127,15 @@ static void musgd_follows_the_record(void **state) {
     golden_close(&pack);
 }
 
+/* The record's tolerance, made for bf16, hides the weight of this step. */
+static void the_muon_step_has_its_weight(void **state) {
+    (void)state;
+    const float direction[3] = {1.0f, -2.0f, 0.5f}, wanted[3] = {0.8f, 1.4f, 0.9f};
+    float p[3] = {1.0f, 1.0f, 1.0f};
+    optim_muon_apply(0.5, 2.0, direction, p, 3);
+    assert_close("step", p, wanted, 3, 1e-6, 1e-6);
+}
+
 static void newton_schulz_rounds_like_bf16(void **state) {
     (void)state;
     golden_pack p = golden_open("optim/newton_schulz");
@@ -218,9 +227,11 @@ static void clipping_limits_the_norm(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_rules_follow_the_record), cmocka_unit_test(musgd_follows_the_record),
-        cmocka_unit_test(newton_schulz_rounds_like_bf16), cmocka_unit_test(newton_schulz_does_not_depend_on_threads),
-        cmocka_unit_test(clipping_limits_the_norm)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise_rules_follow_the_record),
+                                       cmocka_unit_test(musgd_follows_the_record),
+                                       cmocka_unit_test(the_muon_step_has_its_weight),
+                                       cmocka_unit_test(newton_schulz_rounds_like_bf16),
+                                       cmocka_unit_test(newton_schulz_does_not_depend_on_threads),
+                                       cmocka_unit_test(clipping_limits_the_norm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

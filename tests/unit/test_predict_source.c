@@ -29,7 +29,8 @@ static int make_files(void **state) {
     ol_context *ctx = test_context();
     static const char *const names[] = {"a.jpg",         "b.PNG",          "c.webp",         "notes.md",
                                         "clip.mp4",      "deep/d.jpg",     "deep/er/e.bmp",  "deep/er/f.txt",
-                                        ".hidden/g.jpg", "\xC3\xA4 x.jpg", "only/movie.avi", "empty/readme"};
+                                        ".hidden/g.jpg", "\xC3\xA4 x.jpg", "only/movie.avi", "empty/readme",
+                                        "._a.jpg"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) put(ctx, names[i], "x");
     put(ctx, "list.txt",
         "\xEF\xBB\xBF"

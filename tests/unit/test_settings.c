@@ -98,6 +98,8 @@ static void bad_values_are_named(void **state) {
          "'lr0=abc' is of invalid type str. Valid 'lr0' types are int (i.e. 'lr0=0') or float (i.e. 'lr0=0.5')"},
         {"imgsz", "[1,2,3]", "'imgsz=[1, 2, 3]'"},
         {"imgsz", "0", "'imgsz=0'"},
+        {"imgsz", "8193", "'imgsz=8193'"},
+        {"imgsz", "[64, 1000000]", "'imgsz=[64, 1000000]'"},
         {"batch", "0", "'batch=0'"},
         {"batch", "1.5", "'batch=1.5'"},
         {"cache", "foo", "'cache=foo' is invalid. Valid 'cache' values are True, False, 'ram', or 'disk'."},
