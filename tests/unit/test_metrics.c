@@ -200,6 +200,26 @@ static void confusion_matrices_are_exact(void **state) {
     ol_context_destroy(ctx);
 }
 
+/* The recorded matrices hold no pair near the threshold: a box of 100 x 100 and one that shares this many of its rows.
+ */
+static void a_pair_counts_from_0_45_on(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    const float label[4] = {0, 0, 100, 100};
+    const int32_t class_id = 0;
+    for (int matched = 0; matched < 2; matched++) {
+        const detection d = {0, 0, 100, matched ? 46 : 44, 0.9f, 0, 0}; /* IoU 0.46, 0.44 */
+        confusion m;
+        assert_int_equal(confusion_init(&m, ctx, 1), OL_OK);
+        assert_int_equal(confusion_add(&m, label, &class_id, 1, &d, 1, 0.25f), OL_OK);
+        assert_int_equal(m.cells[0], matched);     /* predicted 0, true 0 */
+        assert_int_equal(m.cells[1], 1 - matched); /* predicted 0, background */
+        assert_int_equal(m.cells[2], 1 - matched); /* background, true 0 */
+        confusion_deinit(&m);
+    }
+    ol_context_destroy(ctx);
+}
+
 static void empty_sets_give_no_number(void **state) {
     (void)state;
     ol_context *ctx = test_context();
@@ -233,7 +253,7 @@ static void empty_sets_give_no_number(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_of_every_picture_are_exact), cmocka_unit_test(average_precision_and_curves_agree),
-        cmocka_unit_test(single_sequences_agree), cmocka_unit_test(confusion_matrices_are_exact),
-        cmocka_unit_test(empty_sets_give_no_number)};
+        cmocka_unit_test(single_sequences_agree),           cmocka_unit_test(confusion_matrices_are_exact),
+        cmocka_unit_test(a_pair_counts_from_0_45_on),       cmocka_unit_test(empty_sets_give_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

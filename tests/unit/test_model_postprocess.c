@@ -236,11 +236,27 @@ static void test_scale_boxes_goldens(void **state) {
     golden_close(&pack);
 }
 
+/* Half a pixel of padding belongs to the right and lower side: the recorded sizes have none. */
+static void half_a_pixel_of_padding_is_rounded_down(void **state) {
+    (void)state;
+    detection rows[2] = {{79, 10, 179, 110, 0, 0, 0}, {10, 79, 110, 179, 0, 0, 0}};
+    scale_boxes(rows, 1, 640, 640, 640, 481);
+    scale_boxes(rows + 1, 1, 640, 640, 481, 640);
+    const float got[8] = {rows[0].x1, rows[0].y1, rows[0].x2, rows[0].y2,
+                          rows[1].x1, rows[1].y1, rows[1].x2, rows[1].y2};
+    const float want[8] = {0, 10, 100, 110, 10, 0, 110, 100};
+    assert_close("boxes", got, want, 8, 1e-4, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nms_goldens),  cmocka_unit_test(test_nms_edges),
-        cmocka_unit_test(test_topk_goldens), cmocka_unit_test(test_top_k_order),
-        cmocka_unit_test(test_iou_goldens),  cmocka_unit_test(test_scale_boxes_goldens),
+        cmocka_unit_test(test_nms_goldens),
+        cmocka_unit_test(test_nms_edges),
+        cmocka_unit_test(test_topk_goldens),
+        cmocka_unit_test(test_top_k_order),
+        cmocka_unit_test(test_iou_goldens),
+        cmocka_unit_test(test_scale_boxes_goldens),
+        cmocka_unit_test(half_a_pixel_of_padding_is_rounded_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

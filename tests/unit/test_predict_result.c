@@ -112,6 +112,18 @@ static bool there(const char *name) {
     return file_exists(path);
 }
 
+/* The first entry of the luminance table is 16 at quality 50 and 2 at 95 (ITU T.81, table K.1, scaled by libjpeg). */
+static void assert_quality_95(ol_context *ctx, const char *name) {
+    char path[512], *bytes = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(file_read(ctx, path, 0, &bytes, &n), OL_OK);
+    size_t at = 0;
+    while (at + 6 < n && !((unsigned char)bytes[at] == 0xFF && (unsigned char)bytes[at + 1] == 0xDB)) at++;
+    assert_int_equal(bytes[at + 5], 2); /* after the marker, two bytes of length and one of table number */
+    mem_free(ctx, bytes);
+}
+
 static void files(void **state) {
     (void)state;
     assert_non_null(mkdtemp(folder));
@@ -132,6 +144,8 @@ static void files(void **state) {
     assert_size(ctx, "street.jpg", 640, 481);
     assert_size(ctx, "street-2.jpg", 640, 481);
     assert_size(ctx, "crops/bus/street.jpg", 494, 466);
+    assert_quality_95(ctx, "street.jpg");
+    assert_quality_95(ctx, "crops/bus/street.jpg");
     assert_true(there("crops/person/street.jpg") && there("crops/person/street-2.jpg") && there("labels/street-2.txt"));
     assert_int_equal(v.n_labels, 2);
 

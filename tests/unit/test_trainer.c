@@ -434,6 +434,37 @@ static ol_status resume_settings_of(const checkpoint *c, ol_context *ctx, const 
     return status;
 }
 
+typedef struct closing {
+    int n_epochs, closed_after; /* epochs that were over when the mosaic was closed; -1: never */
+} closing;
+
+static void closing_log(void *user, ol_log_level level, const char *line) {
+    closing *c = user;
+    if (level == OL_LOG_INFO && strstr(line, "Closing dataloader mosaic")) c->closed_after = c->n_epochs;
+}
+
+static void closing_epoch(void *user, const train_epoch *epoch) {
+    ((closing *)user)->n_epochs = epoch->epoch;
+}
+
+static void the_mosaic_is_closed_for_the_last_epochs(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    const char *const settings[] = {"imgsz=64", "batch=4", "epochs=4", "workers=0", "close_mosaic=3", NULL};
+    closing seen = {.closed_after = -1};
+    train_case_options o = {.data = tiny_set(&s, 4, 1), .settings = settings, .log = closing_log, .log_user = &seen};
+    train_case c = train_case_open(&o);
+    train_outcome out;
+    train_case_model(&c, tiny_model(&c.arena));
+    c.setup.user = &seen;
+    c.setup.on_epoch = closing_epoch;
+    assert_int_equal(train_run(&c.setup, &out), OL_OK);
+    assert_int_equal(seen.n_epochs, 4);
+    assert_int_equal(seen.closed_after, 1);
+    train_case_close(&c);
+    scratch_destroy(&s);
+}
+
 static void resumed_runs_take_the_settings_that_may_change(void **state) {
     (void)state;
     char warning[600] = "";
@@ -491,6 +522,7 @@ int main(void) {
         cmocka_unit_test(best_is_the_epoch_that_the_table_shows),
         cmocka_unit_test(steady_steps_allocate_nothing),
         cmocka_unit_test(patience_and_time_end_a_run),
+        cmocka_unit_test(the_mosaic_is_closed_for_the_last_epochs),
         cmocka_unit_test(frozen_layers_keep_their_weights),
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_origin),
         cmocka_unit_test(resumed_runs_take_the_settings_that_may_change),
