@@ -180,10 +180,6 @@ ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_
     return write_all(ctx, path, "wb", bytes, n_bytes);
 }
 
-ol_status file_append(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
-    return write_all(ctx, path, "ab", bytes, n_bytes);
-}
-
 ol_status folder_create(ol_context *ctx, const char *path) {
     char *copy = mem_strdup(ctx, path);
     if (copy == NULL) return OL_ERROR_MEMORY;

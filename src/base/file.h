@@ -24,7 +24,6 @@ ol_status file_atomic_begin(arena *a, const char *path, char **temporary);
 ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path);
 /* Neither atomic nor synced: for many files that can be made again. */
 ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
-ol_status file_append(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* Creates the folder and its parents; an existing folder is fine. */
 ol_status folder_create(ol_context *ctx, const char *path);

@@ -94,12 +94,6 @@ image_format image_sniff(const uint8_t *bytes, size_t n_bytes) {
     return IMAGE_FORMAT_UNKNOWN;
 }
 
-const char *image_format_name(image_format format) {
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (formats[i].format == format) return formats[i].name;
-    return "unknown";
-}
-
 bool image_suffix_known(const char *suffix) {
     static const char *const known[] = {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg",
                                         ".jpg",  ".mpo", ".png", ".tif",  ".tiff", ".webp"};

@@ -42,7 +42,6 @@ typedef enum image_format {
 } image_format;
 
 image_format image_sniff(const uint8_t *bytes, size_t n_bytes);
-const char *image_format_name(image_format format); /* "JPEG", …, "unknown" */
 /* True for the suffixes of picture lists (".jpg", any case; data document, section 1.2). */
 bool image_suffix_known(const char *suffix);
 

@@ -198,38 +198,3 @@ void planes_from_image(const image *src, bool keep_bgr, uint8_t *planes) {
         r[i] = p[2];
     }
 }
-
-typedef struct float_tap {
-    int at, next;
-    float part;
-} float_tap;
-
-/* Half-pixel centres, clamped to the first sample. */
-static float_tap float_tap_at(int d, int n_src, float scale) {
-    float f = scale * ((float)d + 0.5f) - 0.5f;
-    if (f < 0.0f) f = 0.0f;
-    const int s = clamp((int)f, 0, n_src - 1);
-    return (float_tap){s, s < n_src - 1 ? s + 1 : s, f - (float)s};
-}
-
-ol_status resize_planes(ol_context *ctx, const uint8_t *src, int64_t n_planes, int height, int width, int out_height,
-                        int out_width, float *out) {
-    float_tap *columns = mem_alloc(ctx, (size_t)out_width, sizeof *columns);
-    if (columns == NULL) return OL_ERROR_MEMORY;
-    const float scale_y = (float)height / (float)out_height, scale_x = (float)width / (float)out_width;
-    for (int x = 0; x < out_width; x++) columns[x] = float_tap_at(x, width, scale_x);
-    for (int64_t row = 0; row < n_planes * out_height; row++) {
-        const float_tap y = float_tap_at((int)(row % out_height), height, scale_y);
-        const uint8_t *plane = src + (size_t)(row / out_height) * (size_t)height * (size_t)width;
-        const uint8_t *a = plane + (size_t)y.at * (size_t)width, *b = plane + (size_t)y.next * (size_t)width;
-        float *to = out + row * out_width;
-        for (int x = 0; x < out_width; x++) {
-            const float_tap t = columns[x];
-            const float top = (1.0f - t.part) * (float)a[t.at] + t.part * (float)a[t.next];
-            const float bottom = (1.0f - t.part) * (float)b[t.at] + t.part * (float)b[t.next];
-            to[x] = ((1.0f - y.part) * top + y.part * bottom) / 255.0f;
-        }
-    }
-    mem_free(ctx, columns);
-    return OL_OK;
-}

@@ -1,5 +1,5 @@
 /* Bilinear resizing of uint8 pictures, bit exact with the integer scheme of the data document, section 2.2, the
- * long-side resize of 2.1, the batch resize of 2.11, and the change from B,G,R rows to R,G,B planes.
+ * long-side resize of 2.1, and the change from B,G,R rows to R,G,B planes.
  * Keeps no state; any thread. */
 #ifndef DATA_RESIZE_H
 #define DATA_RESIZE_H
@@ -16,9 +16,5 @@ ol_status resize_long_side(ol_context *ctx, const image *src, int imgsz, image *
 /* (H,W,3) B,G,R -> planes (3,H,W) R,G,B, or B,G,R when `keep_bgr`; one channel: plain copy. */
 void planes_from_image(const image *src, bool keep_bgr, uint8_t *planes);
 
-/* Planes (N,C,h,w) uint8 -> (N,C,oh,ow) float in 0..1: float(x)/255, then bilinear with half-pixel centres, no
- * antialiasing. */
-ol_status resize_planes(ol_context *ctx, const uint8_t *src, int64_t n_planes, int height, int width, int out_height,
-                        int out_width, float *out);
 
 #endif

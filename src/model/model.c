@@ -82,46 +82,6 @@ bool names_are_real(const char *const *names, int n) {
     return false;
 }
 
-/* The index a map key stands for: an integer or its decimal text; -1 otherwise. */
-static int64_t key_index(const value *key) {
-    int64_t n;
-    if (value_as_int(key, &n)) return n;
-    if (key->kind != VALUE_STRING || key->as.string[0] == '\0') return -1;
-    char *end;
-    const long parsed = strtol(key->as.string, &end, 10);
-    return *end == '\0' ? parsed : -1;
-}
-
-static const char *name_text(arena *a, const value *v) {
-    if (v->kind == VALUE_STRING) return v->as.string;
-    if (v->kind == VALUE_INT) return arena_printf(a, "%lld", (long long)v->as.integer);
-    return NULL;
-}
-
-ol_status names_from_value(arena *a, const value *v, const char *source, const char ***names, int *n) {
-    const bool is_list = v != NULL && v->kind == VALUE_LIST, is_map = v != NULL && v->kind == VALUE_MAP;
-    const size_t count = is_list ? v->as.list.count : is_map ? v->as.map.count : 0;
-    if (count == 0 || count > 100000) {
-        return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: 'names' must be a list or map of class names", source);
-    }
-    const char **found = arena_alloc(a, count, sizeof *found);
-    if (found == NULL) return OL_ERROR_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t at = is_list ? (int64_t)i : key_index(v->as.map.keys[i]);
-        const char *name = name_text(a, is_list ? v->as.list.items[i] : v->as.map.items[i]);
-        if (at < 0 || at >= (int64_t)count || found[at] != NULL) {
-            return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: 'names' must number its %zu classes 0 to %zu, each once",
-                            source, count, count - 1);
-        }
-        if (name == NULL)
-            return ctx_fail(a->ctx, OL_ERROR_FORMAT, "%s: the name of class %d is not text", source, (int)at);
-        found[at] = name;
-    }
-    *names = found;
-    *n = (int)count;
-    return OL_OK;
-}
-
 bool model_is_param(const model *m, size_t position) {
     const named_tensor *item = &m->state.items[position];
     const char *last = strrchr(item->name, '.');

@@ -35,9 +35,6 @@ ol_status model_set_names(model *m, const char *const *names, int n);
 /* False when all names are the placeholder digits of their index. */
 bool names_are_real(const char *const *names, int n);
 
-/* Class names of a yaml or a checkpoint: a list, or a map from 0 … n-1. Texts live in `a` or in `v`. `source` is for
- * messages. */
-ol_status names_from_value(arena *a, const value *v, const char *source, const char ***names, int *n);
 
 /* What a weights file offers, in the terms of this room. `yaml` may be NULL for files that carry none (`name` is used).
  */

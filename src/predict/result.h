@@ -1,4 +1,4 @@
-/* What was found on one picture, and its texts: console line, JSON, CSV. Borrows rows, names and picture. */
+/* What was found on one picture, and its console line. Borrows rows, names and picture. */
 #ifndef PREDICT_RESULT_H
 #define PREDICT_RESULT_H
 
@@ -32,11 +32,5 @@ const char *result_class_name(const predict_result *r, int class_id, char buffer
 void result_print_counts(text *out, const predict_result *r);
 /* "image 1/2 /a/bus.jpg: 640x480 4 persons, 1 bus, 61.2ms" */
 void result_print_line(text *out, const predict_result *r);
-/* [{"name":…,"class":…,"confidence":…,"box":{"x1":…}}], five decimals; normalized: box sides over width and height. */
-ol_status result_print_json(text *out, const predict_result *r, bool normalized);
-/* One object a picture for line-wise output: {"path":…,"height":…,"width":…,"detections":[…],"speed":{…}} */
-ol_status result_print_json_line(text *out, const predict_result *r);
-/* Header and rows name,class,confidence,box. */
-void result_print_csv(text *out, const predict_result *r);
 
 #endif

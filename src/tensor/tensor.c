@@ -23,10 +23,6 @@ shape shape_1d(int64_t a) {
     return (shape){1, {a}};
 }
 
-shape shape_2d(int64_t a, int64_t b) {
-    return (shape){2, {a, b}};
-}
-
 shape shape_3d(int64_t a, int64_t b, int64_t c) {
     return (shape){3, {a, b, c}};
 }

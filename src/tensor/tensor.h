@@ -28,7 +28,6 @@ typedef struct shape {
 } shape;
 
 shape shape_1d(int64_t a);
-shape shape_2d(int64_t a, int64_t b);
 shape shape_3d(int64_t a, int64_t b, int64_t c);
 shape shape_4d(int64_t n, int64_t c, int64_t h, int64_t w);
 bool shape_equal(const shape *a, const shape *b);

@@ -126,10 +126,3 @@ ol_status step_plans_measure(const step_plans *p, int n, int h, int w, size_t *b
     slot_clear(&s);
     return status;
 }
-
-size_t step_plans_memory_bytes(const step_plans *p) {
-    size_t bytes = 0;
-    for (int i = 0; i < STEP_PLANS_MAX; i++)
-        if (p->slots[i].plan) bytes += plan_memory_bytes(p->slots[i].plan);
-    return bytes;
-}

@@ -25,7 +25,5 @@ void step_plans_destroy(step_plans *p);
 ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out);
 /* What the plan for n pictures of h x w takes of the device's memory, without taking it. The store is not used. */
 ol_status step_plans_measure(const step_plans *p, int n, int h, int w, size_t *bytes);
-/* Activation memory of the plans that are held. */
-size_t step_plans_memory_bytes(const step_plans *p);
 
 #endif

@@ -45,11 +45,5 @@ void val_print_class(text *out, const val_report *r, int k);
 /* "Speed: 1.4ms preprocess, …" */
 void val_print_speed(text *out, const val_report *r);
 
-/* metrics/precision(B) …, fitness; with losses val/box_loss … (`third`: "l1_loss" or "dfl_loss"). */
-ol_status val_results(arena *a, const val_report *r, const char *third, const value **map);
-/* A list of maps Class, Images, Instances, Box-P, Box-R, Box-F1, mAP50, mAP75, mAP50-95, five decimals. */
-ol_status val_summary(arena *a, const val_report *r, const value **list);
-/* The same with a header line. */
-void val_summary_csv(text *out, const val_report *r);
 
 #endif

@@ -265,30 +265,6 @@ static void test_mutated_yaml(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    static const struct {
-        const char *yaml, *second; /* NULL: refused */
-    } cases[] = {{"[a, b]", "b"},        {"{0: a, 1: b}", "b"},  {"{1: b, 0: a}", "b"}, {"{'0': a, '1': 7}", "7"},
-                 {"{0: a, 2: b}", NULL}, {"{0: a, 0: b}", NULL}, {"[]", NULL},          {"7", NULL},
-                 {"[a, [b]]", NULL},     {"{-1: a, 0: b}", NULL}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ol_context *ctx = NULL;
-        assert_int_equal(ol_context_create(NULL, &ctx), OL_OK);
-        arena a;
-        arena_init(&a, ctx, 0);
-        const value *root;
-        const char **names;
-        int n;
-        assert_int_equal(yaml_parse(&a, "n", cases[i].yaml, strlen(cases[i].yaml), &root), OL_OK);
-        const ol_status status = names_from_value(&a, root, "n", &names, &n);
-        if (cases[i].second != NULL) {
-            assert_int_equal(status, OL_OK);
-            assert_string_equal(names[1], cases[i].second);
-        } else if (i != 5) { /* equal keys: the yaml reader keeps the last */
-            assert_int_not_equal(status, OL_OK);
-        }
-        arena_deinit(&a);
-        ol_context_destroy(ctx);
-    }
     const char *const digits[] = {"0", "1"}, *const words[] = {"0", "cat"};
     assert_false(names_are_real(digits, 2));
     assert_true(names_are_real(words, 2));

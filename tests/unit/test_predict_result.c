@@ -48,34 +48,6 @@ static void texts(void **state) {
     r.n_rows = 0;
     result_print_line(&t, &r);
     assert_string_equal(text_c(&t), "image 1/4 /data/pictures/street.png: 640x512 (no detections), 83.6ms");
-    text_clear(&t);
-    assert_int_equal(result_print_json(&t, &r, false), OL_OK);
-    assert_string_equal(text_c(&t), "[]");
-    text_clear(&t);
-    r.n_rows = 2; /* as the reference prints these rows */
-    assert_int_equal(result_print_json(&t, &r, false), OL_OK);
-    assert_string_equal(
-        text_c(&t),
-        "[{\"name\":\"person\",\"class\":0,\"confidence\":0.90242,\"box\":{\"x1\":135.58398,\"y1\":156.20087,"
-        "\"x2\":481.0,\"y2\":632.27655}},{\"name\":\"bus\",\"class\":1,\"confidence\":0.86647,\"box\":{\"x1\":0.0,"
-        "\"y1\":32.82837,\"x2\":457.21606,\"y2\":507.58551}}]");
-    text_clear(&t);
-    r.n_rows = 1;
-    assert_int_equal(result_print_json(&t, &r, true), OL_OK);
-    assert_non_null(strstr(text_c(&t), "\"x1\":0.28188,\"y1\":0.24406,\"x2\":1.0,"));
-    text_clear(&t);
-    result_print_csv(&t, &r);
-    assert_string_equal(text_c(&t), "name,class,confidence,box\nperson,0,0.90242,\"{'x1': 135.58398, 'y1': 156.20087, "
-                                    "'x2': 481.0, 'y2': 632.27655}\"\n");
-    text_clear(&t);
-    assert_int_equal(result_print_json_line(&t, &r), OL_OK);
-    arena a;
-    arena_init(&a, ctx, 0);
-    const value *v;
-    assert_int_equal(json_parse(&a, "line", text_c(&t), t.length, &v), OL_OK);
-    assert_int_equal(value_get(v, "detections")->as.list.count, 1);
-    assert_null(strchr(text_c(&t), '\n'));
-    arena_deinit(&a);
     text_deinit(&t);
     ol_context_destroy(ctx);
 }

@@ -192,32 +192,10 @@ static void planes_are_the_letterbox_in_rgb(void **state) {
     image_deinit(ctx, &out);
 }
 
-/* A ramp stays a ramp away from the edges, whatever the size. */
-static void batch_resize_keeps_ramps(void **state) {
-    (void)state;
-    uint8_t src[2 * 16 * 20];
-    float out[2 * 24 * 32];
-    for (int p = 0; p < 2; p++)
-        for (int y = 0; y < 16; y++)
-            for (int x = 0; x < 20; x++) src[(p * 16 + y) * 20 + x] = (uint8_t)(p == 0 ? 10 * x : 15 * y);
-    assert_int_equal(resize_planes(ctx, src, 2, 16, 20, 24, 32, out), OL_OK);
-    for (int y = 2; y < 22; y++) {
-        for (int x = 2; x < 30; x++) {
-            const double fx = (x + 0.5) * 20 / 32 - 0.5, fy = (y + 0.5) * 16 / 24 - 0.5;
-            assert_true(fabs((double)out[y * 32 + x] - 10 * fx / 255) < 1e-5);
-            assert_true(fabs((double)out[(24 + y) * 32 + x] - 15 * fy / 255) < 1e-5);
-        }
-    }
-    assert_true(out[0] == 0.0f);
-    assert_true(fabs((double)out[31] - 190.0 / 255) < 1e-6);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(resize_is_bit_exact),
-                                       cmocka_unit_test(long_side_sizes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(resize_is_bit_exact), cmocka_unit_test(long_side_sizes),
                                        cmocka_unit_test(letterbox_arithmetic),
                                        cmocka_unit_test(letterbox_pixels_of_the_sample_pictures),
-                                       cmocka_unit_test(planes_are_the_letterbox_in_rgb),
-                                       cmocka_unit_test(batch_resize_keeps_ramps)};
+                                       cmocka_unit_test(planes_are_the_letterbox_in_rgb)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

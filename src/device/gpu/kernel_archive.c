@@ -85,15 +85,6 @@ ol_status kernel_archive_object(kernel_archive *a, const char *target, const cha
     return ctx_fail(a->ctx, OL_ERROR_INTERNAL, "no device code '%s' for %s in this binary", module, target);
 }
 
-void kernel_archive_list(const kernel_archive *a, text *out) {
-    const char *last = "";
-    for (size_t i = 0; i < a->n_entries; i++) {
-        if (strcmp(target_at(a, i), last) == 0) continue;
-        text_printf(out, "%s%s", last[0] != '\0' ? ", " : "", target_at(a, i));
-        last = target_at(a, i);
-    }
-}
-
 const char *kernel_archive_nearest(const kernel_archive *a, const char *arch) {
     const char *best = "ptx";
     double best_score = -1.0;

@@ -22,8 +22,7 @@ void kernel_archive_deinit(kernel_archive *a);
 const char *kernel_archive_target(const kernel_archive *a, const char *arch);
 /* The object (NUL-terminated), valid until deinit. */
 ol_status kernel_archive_object(kernel_archive *a, const char *target, const char *module, const void **image);
-/* "ptx, gfx906, …" and the target whose name is closest to `arch` (for messages). */
-void kernel_archive_list(const kernel_archive *a, text *out);
+/* The target whose name is closest to `arch` (for messages). */
 const char *kernel_archive_nearest(const kernel_archive *a, const char *arch);
 
 #endif
