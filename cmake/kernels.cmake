@@ -34,9 +34,10 @@ else()
       string(REPLACE ".gpu.c" "" module ${module})
       set(object ${CMAKE_BINARY_DIR}/kernels/${target}/${module})
       # The host compiler's flags must not reach the device compiler, nor its installed toolkits: hence the bare command line.
+      # CUDA's default contraction disregards `#pragma clang fp contract(off)`, and without .rn the driver's compiler fuses too.
       if(target STREQUAL "ptx")
         set(command ${ONELOOK_DEVICE_CLANG} -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib
-          --cuda-path=/nonexistent --cuda-feature=+ptx71 ${device_flags} -S)
+          --cuda-path=/nonexistent --cuda-feature=+ptx71 -ffp-contract=fast-honor-pragmas ${device_flags} -S)
       else()
         set(command ${ONELOOK_DEVICE_CLANG} -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=${target} -nogpulib -nogpuinc
           -munsafe-fp-atomics ${device_flags})

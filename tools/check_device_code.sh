@@ -2,7 +2,7 @@
 # What the compiled device code must look like; prints registers and shared memory of the hot kernels.
 # usage: tools/check_device_code.sh FOLDER (build/kernels, one folder a target)
 #   AMD: matrix instructions in the half-precision convolutions, 256 threads a block, no spilled registers and no private memory
-#   PTX: nothing in local memory; where ptxas is found (PTXAS, PATH, a CUDA toolkit, PyPI's nvidia-cuda-nvcc), every module
+#   PTX: nothing in local memory, every rounding named; where ptxas is found (PTXAS, PATH, a CUDA toolkit, PyPI's nvidia-cuda-nvcc), every module
 #   assembles for sm_80 and sm_90 without a stack frame or spilled registers
 # Exit code 77: nothing to check (device code left out, or llvm-readelf and llvm-objdump of version 19 are missing).
 set -uo pipefail
@@ -12,7 +12,7 @@ tool() { for v in 22 21 20 19; do command -v "$1-$v" && return; done; return 1; 
 skip() { echo "skipped: no $1 of version 19 or later (apt-get install llvm-19)"; exit 77; }
 objdump="$(tool llvm-objdump)" || skip llvm-objdump
 readelf="$(tool llvm-readelf)" || skip llvm-readelf
-hot='conv wgrad gemm bn'
+hot='conv wgrad gemm bn select pictures'
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
@@ -50,6 +50,7 @@ check_ptx() {
   local module assembler arch report
   for module in "$folder"/ptx/*; do
     ! grep -q '\.local' "$module" || fail "local memory in $module"
+    ! grep -qE '(mul|add|sub)\.f(32|64)' "$module" || fail "roundings that the driver may fuse in $module"
   done
   local wheel
   wheel="$(python3 -c 'import glob, nvidia; print(*[f for p in nvidia.__path__ for f in glob.glob(p + "/*/bin/ptxas")])' 2>/dev/null | cut -d' ' -f1)"

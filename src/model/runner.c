@@ -243,16 +243,25 @@ static ol_status write_targets(runner *r, cached_plan *c, const runner_targets *
     return status;
 }
 
-ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, const runner_targets *targets,
-                     runner_result *out) {
+static ol_status write_images(runner *r, const cached_plan *c, const uint8_t *images, const picture_batch *pictures) {
+    if (pictures == NULL)
+        return plan_write(c->p, c->refs.image, images, (size_t)shape_elements(graph_shape(c->g, c->refs.image)));
+    device_buffer *buffer;
+    size_t offset;
+    const ol_status status = plan_locate(c->p, c->refs.image, &buffer, &offset);
+    return status == OL_OK ? device_make_pictures(r->dev, pictures, buffer, offset) : status;
+}
+
+/* From `images`, or from `pictures` where they are given. */
+static ol_status run(runner *r, const uint8_t *images, const picture_batch *pictures, int n, int h, int w,
+                     const runner_targets *targets, runner_result *out) {
     cached_plan *c;
     const bool loss = r->options.loss;
     if (loss && targets == NULL) return ctx_fail(r->ctx, OL_ERROR_INTERNAL, "losses need targets");
     ol_status status = plan_for(r, n, h, w, loss ? target_room(targets) : 0, &c);
     if (status != OL_OK) return status;
     const int k = r->branch;
-    const size_t image_bytes = (size_t)shape_elements(graph_shape(c->g, c->refs.image));
-    status = plan_write(c->p, c->refs.image, images, image_bytes);
+    status = write_images(r, c, images, pictures);
     if (status == OL_OK && loss) status = write_targets(r, c, targets);
     if (status == OL_OK) status = plan_run(c->p);
     if (status == OL_OK && r->options.decoded) status = read_output(r, c, c->refs.decoded[k], &r->decoded);
@@ -271,6 +280,27 @@ ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, cons
     r->last = status == OL_OK ? c : NULL;
     if (status == OL_OK) *out = result;
     return status;
+}
+
+ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, const runner_targets *targets,
+                     runner_result *out) {
+    return run(r, images, NULL, n, h, w, targets, out);
+}
+
+bool runner_scales_pictures(const runner *r) {
+    return device_makes_pictures(r->dev);
+}
+
+ol_status runner_run_pictures(runner *r, const picture_batch *pictures, runner_result *out) {
+    return run(r, NULL, pictures, pictures->n, pictures->h, pictures->w, NULL, out);
+}
+
+ol_status runner_host_create(runner *r, size_t bytes, void **out) {
+    return device_host_create(r->dev, bytes, out);
+}
+
+void runner_host_destroy(runner *r, void *memory) {
+    device_host_destroy(r->dev, memory);
 }
 
 ol_status runner_select(runner *r, const nms_options *options, detection_list *rows) {

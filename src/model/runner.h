@@ -3,6 +3,7 @@
 #ifndef MODEL_RUNNER_H
 #define MODEL_RUNNER_H
 
+#include "device/pictures.h"
 #include "device/select.h"
 #include "model/build.h"
 
@@ -43,6 +44,12 @@ ol_status runner_set_weights(runner *r, const tensor_list *state);
  * options.loss. */
 ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, const runner_targets *targets,
                      runner_result *out);
+/* The same from pictures as they were decoded, where the device scales them (runner_scales_pictures). */
+bool runner_scales_pictures(const runner *r);
+ol_status runner_run_pictures(runner *r, const picture_batch *pictures, runner_result *out);
+/* Host memory for them that copies at full speed. */
+ol_status runner_host_create(runner *r, size_t bytes, void **out);
+void runner_host_destroy(runner *r, void *memory);
 /* The rows of the last run, by suppression or by top-k selection as its branch wants; they are made where the outputs
  * lie. `rows` has a list for each of its pictures. */
 ol_status runner_select(runner *r, const nms_options *options, detection_list *rows);

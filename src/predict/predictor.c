@@ -8,6 +8,7 @@
 
 #define DEFAULT_CONF   0.25
 #define DEFAULT_STRIDE 32
+#define SCALED_SHARE   4 /* pictures of up to this many times the network's bytes are copied sooner than scaled */
 
 struct predictor {
     ol_context *ctx;
@@ -19,7 +20,10 @@ struct predictor {
     nms_options select;
     uint8_t *planes; /* (n,channels,H,W) */
     size_t planes_bytes;
-    image *scratch; /* n_slots each */
+    uint8_t *sources; /* pictures for the device to scale, one after the other; page-locked */
+    size_t sources_bytes;
+    letterbox_recipe *recipes; /* n_slots each */
+    image *scratch;
     detection_list *rows;
     int n_slots;
 };
@@ -75,6 +79,8 @@ void predictor_destroy(predictor *p) {
         image_deinit(p->ctx, &p->scratch[i]);
         mem_free(p->ctx, p->rows[i].items);
     }
+    runner_host_destroy(p->r, p->sources);
+    mem_free(p->ctx, p->recipes);
     mem_free(p->ctx, p->scratch);
     mem_free(p->ctx, p->rows);
     mem_free_aligned(p->ctx, p->planes);
@@ -87,6 +93,9 @@ static ol_status reserve_slots(predictor *p, int n) {
     image *scratch = mem_resize(p->ctx, p->scratch, (size_t)n, sizeof *scratch);
     if (!scratch) return OL_ERROR_MEMORY;
     p->scratch = scratch;
+    letterbox_recipe *recipes = mem_resize(p->ctx, p->recipes, (size_t)n, sizeof *recipes);
+    if (!recipes) return OL_ERROR_MEMORY;
+    p->recipes = recipes;
     detection_list *rows = mem_resize(p->ctx, p->rows, (size_t)n, sizeof *rows);
     if (!rows) return OL_ERROR_MEMORY;
     p->rows = rows;
@@ -111,22 +120,29 @@ static ol_status reserve_planes(predictor *p, int n, int height, int width) {
     return OL_OK;
 }
 
-/* Letterboxes all pictures to one shape: minimal padding when they have equal sizes and rect is on. */
-static ol_status preprocess(predictor *p, const image *const *pictures, int n, int *height, int *width) {
+/* One shape for all pictures: minimal padding when they have equal sizes and rect is on. */
+static letterbox_options choose_shape(const predictor *p, const image *const *pictures, int n, int *height,
+                                      int *width) {
     bool equal = true;
     for (int i = 1; i < n; i++)
         equal &= pictures[i]->height == pictures[0]->height && pictures[i]->width == pictures[0]->width;
-    letterbox_options options = {
+    const letterbox_options options = {
         .height = p->height, .width = p->width, .stride = p->o.stride, .minimal = equal && p->rect};
-    letterbox_geometry first = letterbox_plan(pictures[0]->height, pictures[0]->width, &options);
+    const letterbox_geometry first = letterbox_plan(pictures[0]->height, pictures[0]->width, &options);
     *height = first.out_height;
     *width = first.out_width;
-    ol_status failed = reserve_planes(p, n, *height, *width);
+    return options;
+}
+
+/* Letterboxes all pictures. */
+static ol_status preprocess(predictor *p, const image *const *pictures, int n, const letterbox_options *options,
+                            int height, int width) {
+    ol_status failed = reserve_planes(p, n, height, width);
     if (failed) return failed;
-    size_t picture_bytes = (size_t)p->o.channels * (size_t)*height * (size_t)*width;
+    size_t picture_bytes = (size_t)p->o.channels * (size_t)height * (size_t)width;
 #pragma omp parallel for schedule(static) num_threads(ctx_threads(p->ctx)) if (n > 1)
     for (int i = 0; i < n; i++) {
-        letterbox_geometry g = letterbox_plan(pictures[i]->height, pictures[i]->width, &options);
+        letterbox_geometry g = letterbox_plan(pictures[i]->height, pictures[i]->width, options);
         ol_status status =
             letterbox_planes(p->ctx, pictures[i], &g, &p->scratch[i], p->planes + (size_t)i * picture_bytes);
         if (status) {
@@ -135,6 +151,46 @@ static ol_status preprocess(predictor *p, const image *const *pictures, int n, i
         }
     }
     return failed;
+}
+
+/* Are the pictures better scaled where the network runs? */
+static bool device_scales(const predictor *p, const image *const *pictures, int n, int height, int width) {
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++) bytes += image_bytes(pictures[i]);
+    return runner_scales_pictures(p->r) &&
+           bytes <= SCALED_SHARE * (size_t)n * (size_t)p->o.channels * (size_t)height * (size_t)width;
+}
+
+/* Packs the pictures as they are. */
+static ol_status pack(predictor *p, const image *const *pictures, int n, const letterbox_options *options, int height,
+                      int width, picture_batch *batch) {
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        const letterbox_geometry g = letterbox_plan(pictures[i]->height, pictures[i]->width, options);
+        p->recipes[i] = letterbox_recipe_of(&g, pictures[i]->height, pictures[i]->width, bytes);
+        bytes += image_bytes(pictures[i]);
+    }
+    if (bytes > p->sources_bytes) {
+        void *sources = NULL;
+        const ol_status status = runner_host_create(p->r, bytes, &sources);
+        if (status) return status;
+        runner_host_destroy(p->r, p->sources);
+        p->sources = sources;
+        p->sources_bytes = bytes;
+    }
+#pragma omp parallel for schedule(static) num_threads(ctx_threads(p->ctx)) if (n > 1)
+    for (int i = 0; i < n; i++)
+        memcpy(p->sources + p->recipes[i].offset, pictures[i]->pixels, image_bytes(pictures[i]));
+    *batch = (picture_batch){.kind = PICTURES_LETTERBOXED,
+                             .n = n,
+                             .channels = p->o.channels,
+                             .h = height,
+                             .w = width,
+                             .recipes = p->recipes,
+                             .pixels = p->sources,
+                             .pixel_bytes = bytes,
+                             .most_pixel_bytes = p->sources_bytes};
+    return OL_OK;
 }
 
 /* Boxes that nothing can be drawn or cropped from are dropped; not-a-number compares false and goes too. */
@@ -157,11 +213,17 @@ ol_status predictor_run(predictor *p, const image *const *pictures, int n, predi
     int height, width;
     double start = progress_clock();
     ol_status status = reserve_slots(p, n);
-    if (!status) status = preprocess(p, pictures, n, &height, &width);
+    if (status) return status;
+    const letterbox_options shape = choose_shape(p, pictures, n, &height, &width);
+    const bool packed = device_scales(p, pictures, n, height, width);
+    picture_batch batch;
+    status = packed ? pack(p, pictures, n, &shape, height, width, &batch)
+                    : preprocess(p, pictures, n, &shape, height, width);
     if (status) return status;
     double prepared = progress_clock();
     runner_result out;
-    status = runner_run(p->r, p->planes, n, height, width, NULL, &out);
+    status =
+        packed ? runner_run_pictures(p->r, &batch, &out) : runner_run(p->r, p->planes, n, height, width, NULL, &out);
     if (status) return status;
     double inferred = progress_clock();
     status = runner_select(p->r, &p->select, p->rows);
