@@ -259,6 +259,9 @@ static ol_status check_last_batch(const training *t) {
 }
 
 static ol_status make_loaders(training *t) {
+    if (t->s.time <= 0.0) /* NAN: none was given */
+        return ctx_fail(t->ctx, OL_ERROR_ARGUMENT, "'time=%g' is an invalid value: give hours above 0, or leave it out",
+                        t->s.time);
     ol_status status = open_set(t, DATA_SPLIT_TRAIN, &t->train_set);
     if (status == OL_OK && t->config.split[DATA_SPLIT_VAL].count == 0)
         status = ctx_fail(t->ctx, OL_ERROR_ARGUMENT,

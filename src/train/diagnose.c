@@ -1,5 +1,6 @@
 /* What went wrong when a loss or a gradient is not finite: runs the forward pass of the batch again and looks at the
  * output of every layer, a stretch of the graph at a time so that little memory is needed. */
+#include "base/file.h"
 #include "ops/detect_loss.h"
 #include "train/run.h"
 
@@ -103,6 +104,15 @@ static void terms_print(float items[2][LOSS_ITEM_COUNT], char *buffer, size_t by
     if (at == 0) snprintf(buffer, bytes, "the gradient is not finite while the loss is");
 }
 
+/* A resumed run keeps its lr0, so that going on means a new run from the last good weights. */
+static void remedy_print(const train_run_state *r, char *buffer, size_t bytes) {
+    const char *precision = r->setup->compute != DTYPE_F32 ? "amp=False, amp=bf16, " : "";
+    const bool kept = r->last_path && file_exists(r->last_path) && (r->epoch > r->first_epoch || r->setup->resume);
+    snprintf(buffer, bytes, "%s%s%s with %sa smaller lr0 or a longer warm-up, or check the labels",
+             kept ? "last.pt is the last good state: start a new run from it (model=" : "start again",
+             kept ? r->last_path : "", kept ? ")" : "", precision);
+}
+
 ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_ITEM_COUNT]) {
     char terms[400], layer[200] = "", where[300];
     const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
@@ -128,10 +138,9 @@ ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_I
     if (r->scaler.on && r->scaler.n_skipped > 0)
         snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped, loss scale now %g)", r->scaler.n_skipped,
                  r->scaler.scale);
-    const char *precision = r->setup->compute != DTYPE_F32 ? "amp=False, amp=bf16, " : "";
+    char remedy[700];
+    remedy_print(r, remedy, sizeof remedy);
     return ctx_fail(r->ctx, OL_ERROR_NUMERIC,
-                    "training stopped at epoch %d, batch %d (step %lld): %s%s; %s. last.pt is the last good state: "
-                    "resume from it with %sa smaller lr0 or a "
-                    "longer warm-up, or check the labels",
-                    r->epoch + 1, r->batch + 1, (long long)iteration, terms, skipped, where, precision);
+                    "training stopped at epoch %d, batch %d (step %lld): %s%s; %s. To go on, %s", r->epoch + 1,
+                    r->batch + 1, (long long)iteration, terms, skipped, where, remedy);
 }

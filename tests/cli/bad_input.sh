@@ -59,6 +59,7 @@ bad "'save_txt=3' is of invalid type int" predict save_txt=3
 bad "'epochs=0' is an invalid value" train epochs=0
 bad "'epochs=1.5' is of invalid type float" train epochs=1.5
 bad "'lr0=None' is invalid" train lr0=none
+bad "'time=-1' is an invalid value" train $model data=shapes time=-1
 bad "'optimizer=foo' is invalid" train optimizer=foo
 bad "'amp=fp8' is invalid" train amp=fp8
 bad "'fraction=0.0' is invalid" train fraction=0.0

@@ -159,6 +159,127 @@ static void places_and_sizes_are_uniform(void **state) {
     assert_uniform("scale", &scaled[2], 0.5, 1.5);
 }
 
+static void the_defaults_are_those_of_the_field(void **state) {
+    (void)state;
+    const augment_settings s = augment_defaults(S);
+    const double got[] = {s.mosaic,    s.mixup,      s.cutmix, s.copy_paste,  s.degrees, s.translate,
+                          s.scale_low, s.scale_high, s.shear,  s.perspective, s.hsv_h,   s.hsv_s,
+                          s.hsv_v,     s.flipud,     s.fliplr, s.bgr};
+    const double wanted[] = {1, 0, 0, 0, 0, 0.1, 0.5, 1.5, 0, 0, 0.015, 0.7, 0.4, 0, 0.5, 0};
+    for (size_t i = 0; i < sizeof got / sizeof got[0]; i++) assert_true(fabs(got[i] - wanted[i]) < 1e-12);
+}
+
+/* One picture of one colour with one small box, right of and below the middle. */
+static void draw_from_one(const augment_settings *s, const uint8_t bgr[3], look_fn look, void *user) {
+    plain_set set = make();
+    for (size_t i = 0; i < image_bytes(&set.images[0]); i++) set.images[0].pixels[i] = bgr[i % 3];
+    set.row[1] = set.row[2] = 0.7f;
+    set.row[3] = set.row[4] = 0.1f;
+    const augment_source source = {lend, &set, 1};
+    augmenter *a;
+    uint8_t *planes = malloc(3 * PIXELS);
+    assert_int_equal(augmenter_create(ctx, &a), OL_OK);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        const float *rows;
+        int n;
+        assert_int_equal(augment_sample(a, s, &source, 11, i, 0, planes, &rows, &n), OL_OK);
+        look(user, planes, rows, n);
+    }
+    augmenter_destroy(a);
+    free(planes);
+    unmake(&set);
+}
+
+typedef struct colours {
+    spread hue, saturation, value;
+} colours;
+
+/* Of a greenish colour: green is the largest part, blue the smallest. */
+static void look_at_colour(void *user, const uint8_t *planes, const float *rows, int n) {
+    colours *c = user;
+    (void)rows;
+    (void)n;
+    const double r = planes[0], g = planes[PIXELS], b = planes[2 * PIXELS];
+    const double most = fmax(r, fmax(g, b)), least = fmin(r, fmin(g, b));
+    spread_add(&c->value, most);
+    if (most > 0) spread_add(&c->saturation, (most - least) / most);
+    if (most > least) spread_add(&c->hue, 60 + 30 * (b - r) / (most - least)); /* 0 to 180, green is 60 */
+}
+
+static void colours_are_jittered_to_both_sides(void **state) {
+    (void)state;
+    static const uint8_t green[3] = {60, 120, 60}; /* hue 60 of 180, saturation a half */
+    augment_settings s = nothing();
+    colours seen[3];
+    memset(seen, 0, sizeof seen);
+    s.hsv_h = 0.1;
+    draw_from_one(&s, green, look_at_colour, &seen[0]);
+    assert_uniform("hue", &seen[0].hue, 60 - 18, 60 + 18);
+    s = nothing();
+    s.hsv_s = 0.7;
+    draw_from_one(&s, green, look_at_colour, &seen[1]);
+    assert_uniform("saturation", &seen[1].saturation, 0.5 * 0.3, 0.5 * 1.7);
+    s = nothing();
+    s.hsv_v = 0.4;
+    draw_from_one(&s, green, look_at_colour, &seen[2]);
+    assert_uniform("value", &seen[2].value, 120 * 0.6, 120 * 1.4);
+}
+
+/* The box's centre lies (0.2, 0.2) from the middle; y goes down. */
+static void look_at_turn(void *user, const uint8_t *planes, const float *rows, int n) {
+    (void)planes;
+    assert_int_equal(n, 1);
+    const double x = (double)rows[1] - 0.5, y = (double)rows[2] - 0.5;
+    spread *d = user;
+    spread_add(&d[0], 45 - atan2(y, x) * 57.29577951308232);      /* a rotation, counter-clockwise */
+    spread_add(&d[1], atan((x - 0.2) / 0.2) * 57.29577951308232); /* a shear along x */
+    spread_add(&d[2], atan((y - 0.2) / 0.2) * 57.29577951308232); /* a shear along y */
+}
+
+static void turns_and_shears_go_to_both_sides(void **state) {
+    (void)state;
+    static const uint8_t grey[3] = {99, 99, 99};
+    augment_settings s = nothing();
+    spread turned[3] = {{0}}, sheared[3] = {{0}};
+    s.degrees = 30;
+    draw_from_one(&s, grey, look_at_turn, turned);
+    assert_uniform("angle", &turned[0], -30, 30);
+    s = nothing();
+    s.shear = 20;
+    draw_from_one(&s, grey, look_at_turn, sheared);
+    assert_uniform("shear x", &sheared[1], -20, 20);
+    assert_uniform("shear y", &sheared[2], -20, 20);
+}
+
+typedef struct turnings {
+    int columns, rows, bgr;
+} turnings;
+
+static void look_at_flips(void *user, const uint8_t *planes, const float *rows, int n) {
+    turnings *t = user;
+    assert_int_equal(n, 1);
+    t->columns += rows[1] < 0.5f;
+    t->rows += rows[2] < 0.5f;
+    t->bgr += planes[0] < planes[2 * PIXELS]; /* the picture is red */
+}
+
+static void assert_share(const char *what, int count, double share) {
+    if (fabs(count - share * SAMPLES) > 5 * sqrt(SAMPLES * share * (1 - share)))
+        fail_msg("%s: %d of %d, not a share of %g", what, count, SAMPLES, share);
+}
+
+static void flips_and_channel_order_have_their_own_chances(void **state) {
+    (void)state;
+    static const uint8_t red[3] = {10, 20, 200};
+    augment_settings s = nothing();
+    turnings t = {0};
+    s.fliplr = 0.3, s.flipud = 0.55, s.bgr = 0.8;
+    draw_from_one(&s, red, look_at_flips, &t);
+    assert_share("fliplr", t.columns, 0.3);
+    assert_share("flipud", t.rows, 0.55);
+    assert_share("bgr", t.bgr, 0.8);
+}
+
 /* Black mixed with 250: the value tells the share. */
 static void mixup_draws_beta_32_32(void **state) {
     (void)state;
@@ -216,6 +337,10 @@ static void boxes_survive_by_the_share_that_is_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(mosaics_have_their_centres_and_partners_everywhere),
                                        cmocka_unit_test(places_and_sizes_are_uniform),
+                                       cmocka_unit_test(the_defaults_are_those_of_the_field),
+                                       cmocka_unit_test(colours_are_jittered_to_both_sides),
+                                       cmocka_unit_test(turns_and_shears_go_to_both_sides),
+                                       cmocka_unit_test(flips_and_channel_order_have_their_own_chances),
                                        cmocka_unit_test(mixup_draws_beta_32_32),
                                        cmocka_unit_test(boxes_survive_by_the_share_that_is_left)};
     ctx = test_context();

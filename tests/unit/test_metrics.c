@@ -200,6 +200,21 @@ static void confusion_matrices_are_exact(void **state) {
     ol_context_destroy(ctx);
 }
 
+/* Both labels overlap the first detection by more than a half: it must take the second, so that the other detection
+ * finds the first one free. */
+static void a_detection_takes_the_label_of_largest_iou(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    const float labels[8] = {0, 0, 100, 100, 0, 20, 100, 120};
+    const int32_t classes[2] = {0, 0};
+    const detection rows[2] = {{0, 20, 100, 120, 0.9f, 0, 0}, {0, 0, 100, 90, 0.8f, 0, 1}};
+    uint8_t hits[2 * VAL_N_IOU];
+    assert_int_equal(match_detections(ctx, labels, classes, 2, rows, 2, hits), OL_OK);
+    for (int t = 0; t < VAL_N_IOU; t++) assert_int_equal(hits[t], 1);                 /* IoU 1 */
+    for (int t = 0; t < VAL_N_IOU; t++) assert_int_equal(hits[VAL_N_IOU + t], t < 9); /* IoU 0.9 */
+    ol_context_destroy(ctx);
+}
+
 /* The recorded matrices hold no pair near the threshold: a box of 100 x 100 and one that shares this many of its rows.
  */
 static void a_pair_counts_from_0_45_on(void **state) {
@@ -251,9 +266,12 @@ static void empty_sets_give_no_number(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flags_of_every_picture_are_exact), cmocka_unit_test(average_precision_and_curves_agree),
-        cmocka_unit_test(single_sequences_agree),           cmocka_unit_test(confusion_matrices_are_exact),
-        cmocka_unit_test(a_pair_counts_from_0_45_on),       cmocka_unit_test(empty_sets_give_no_number)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(flags_of_every_picture_are_exact),
+                                       cmocka_unit_test(average_precision_and_curves_agree),
+                                       cmocka_unit_test(single_sequences_agree),
+                                       cmocka_unit_test(confusion_matrices_are_exact),
+                                       cmocka_unit_test(a_pair_counts_from_0_45_on),
+                                       cmocka_unit_test(a_detection_takes_the_label_of_largest_iou),
+                                       cmocka_unit_test(empty_sets_give_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

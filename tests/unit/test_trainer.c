@@ -408,6 +408,8 @@ static void a_loss_that_is_not_finite_names_its_origin(void **state) {
     assert_non_null(strstr(r.message, "box_loss of the one-to-many branch"));
     assert_non_null(strstr(r.message, "first layer whose output is not finite is 'model.3"));
     assert_false(file_exists(scratch_path(&s, "run/weights/last.pt"))); /* there was no good state */
+    assert_non_null(strstr(r.message, "start again with a smaller lr0"));
+    assert_null(strstr(r.message, "last.pt"));
     free(r.weights);
     r = run(&o, &w, spoil_weight);
     assert_int_equal(r.status, OL_ERROR_NUMERIC);

@@ -105,6 +105,28 @@ static int draw_set(void **state) {
     return status != OL_OK;
 }
 
+static bool same_box(const value *a, const value *b) {
+    const value *x = value_get(a, "bbox"), *y = value_get(b, "bbox");
+    for (size_t i = 0; i < 4; i++) {
+        const double d = value_as_double(x->as.list.items[i]) - value_as_double(y->as.list.items[i]);
+        if (d < 0.0 || d > 0.0) return false;
+    }
+    return true;
+}
+
+/* Validation counts a box once for every class above the threshold, where prediction takes its best class alone. */
+static bool has_box_of_two_classes(const value *records) {
+    for (size_t i = 0; i < records->as.list.count; i++) {
+        for (size_t k = i + 1; k < records->as.list.count; k++) {
+            const value *a = records->as.list.items[i], *b = records->as.list.items[k];
+            const double class_a = value_as_double(value_get(a, "category_id")),
+                         class_b = value_as_double(value_get(b, "category_id"));
+            if (class_a < class_b && same_box(a, b)) return true;
+        }
+    }
+    return false;
+}
+
 static void table_files_and_counts(void **state) {
     (void)state;
     bench *b = bench_create();
@@ -150,6 +172,7 @@ static void table_files_and_counts(void **state) {
     const value *first = records->as.list.items[0];
     assert_int_equal(value_get(first, "bbox")->as.list.count, 4);
     assert_true(value_as_double(value_get(first, "score")) > 0);
+    assert_true(has_box_of_two_classes(records));
     mem_free(b->ctx, bytes);
     char **texts;
     size_t n_texts;
