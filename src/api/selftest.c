@@ -3,6 +3,7 @@
 
 #include "api/device_choice.h"
 #include "api/model.h"
+#include "api/selftest_exact.h"
 #include "base/file.h"
 #include "base/numbers.h"
 #include "ops/detect_loss.h"
@@ -58,6 +59,19 @@ static void op_line(void *user, const selftest_line *l) {
                  l->error, l->limit, l->milliseconds, l->n_cases, l->n_cases == 1 ? "" : "s");
     r->n_lines++;
     tell(r, label, words);
+}
+
+static void exact_tell(void *user, const exact_line *l) {
+    selftest_run *r = user;
+    char words[512];
+    if (l->message[0] != '\0')
+        snprintf(words, sizeof words, " FAILED  %s", l->message);
+    else
+        snprintf(words, sizeof words, " %s  %d of %d equal to the CPU's  %9.4f ms",
+                 l->n_wrong == 0 ? "ok    " : "WRONG ", l->n_cases - l->n_wrong, l->n_cases, l->milliseconds);
+    r->n_lines++;
+    r->n_wrong += l->n_wrong > 0 ? 1 : 0;
+    tell(r, l->name, words);
 }
 
 /* --- the short training run --- */
@@ -217,6 +231,7 @@ static ol_status tests_run(selftest_run *r, const char *model) {
         status = device_selftest(r->ctx, r->dev, types[i], op_line, r, &n_wrong);
         r->n_wrong += n_wrong;
     }
+    if (status == OL_OK) status = selftest_exact(r->ctx, r->dev, exact_tell, r);
     if (status == OL_OK && model[0] != '\0') status = training_compare(r, model, d.is_gpu ? 2 : 1);
     return status;
 }

@@ -285,7 +285,7 @@ static ol_status make_loaders(training *t) {
     /* on a CPU the loader shares the cores with the computation */
     if (training_options.workers > threads) training_options.workers = threads;
     if (val_options.workers > threads) val_options.workers = threads;
-    training_options.maker = t->handle->device;
+    training_options.maker = val_options.maker = t->handle->device;
     status = loader_create(t->ctx, t->train_set, &training_options, &t->train_loader);
     if (status == OL_OK) status = loader_create(t->ctx, t->val_set, &val_options, &t->val_loader);
     if (status == OL_OK)

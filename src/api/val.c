@@ -143,7 +143,8 @@ ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out
     if (status == OL_OK) status = split_open(ctx, &s, data, split, false, &v);
     if (status != OL_OK) goto fail;
     const int stride = model_stride(m->model);
-    const loader_options loading = loader_options_val(&s, batch, square_size(ctx, &s, stride), stride);
+    loader_options loading = loader_options_val(&s, batch, square_size(ctx, &s, stride), stride);
+    loading.maker = m->device;
     status = loader_create(ctx, v.dataset, &loading, &v.loader);
     if (status == OL_OK) status = run_folder_choose(&s, "val");
     if (status == OL_OK) status = run_folder_create(&s, &n_created);

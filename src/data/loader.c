@@ -507,7 +507,7 @@ static ol_status plan_cache(loader *l) {
 }
 
 /* Page-locked memory may be short: then the host makes the pictures. */
-static void add_recipes(loader *l, size_t picture_bytes) {
+static ol_status add_recipes(loader *l, size_t picture_bytes) {
     const augment_settings *a = &l->o.augment;
     const double share = SEEN_SHARE * (1.0 + a->mixup + a->cutmix);
     const bool can =
@@ -515,12 +515,13 @@ static void add_recipes(loader *l, size_t picture_bytes) {
     ol_status status = OL_OK;
     for (int i = 0; i < l->n_slots && can && status == OL_OK; i++)
         status = loader_slot_add_recipes(&l->slots[i], l->o.maker, l->batch_size, picture_bytes, share);
-    if (status == OL_OK) return;
+    if (status != OL_ERROR_MEMORY) return status;
     char why[512];
     ctx_message(l->ctx, why, sizeof why);
     ctx_clear(l->ctx);
     ctx_log(l->ctx, OL_LOG_INFO, "%s: pictures are made on the host: %s", l->d->name, why);
     for (int i = 0; i < l->n_slots; i++) loader_slot_drop_recipes(&l->slots[i], l->o.maker);
+    return OL_OK;
 }
 
 static ol_status make_slots(loader *l) {
@@ -529,11 +530,13 @@ static ol_status make_slots(loader *l) {
     if (l->n_slots > l->n_batches) l->n_slots = l->n_batches;
     l->slots = mem_alloc0(l->ctx, (size_t)l->n_slots, sizeof *l->slots);
     if (l->slots == NULL) return OL_ERROR_MEMORY;
+    device *copier = l->o.training ? NULL : l->o.maker; /* training's images are made there */
     for (int i = 0; i < l->n_slots; i++) {
-        const ol_status status = loader_slot_init(l->ctx, &l->slots[i], l->batch_size, pixels, l->max_targets);
+        const ol_status status = loader_slot_init(l->ctx, &l->slots[i], copier, l->batch_size, pixels, l->max_targets);
         if (status != OL_OK) return status;
     }
-    add_recipes(l, pixels);
+    const ol_status status = add_recipes(l, pixels);
+    if (status != OL_OK) return status;
     return ring_create(l->ctx, n * (size_t)l->n_slots, &l->ring);
 }
 

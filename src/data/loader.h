@@ -28,7 +28,8 @@ typedef struct loader_options {
     uint64_t cache_bytes; /* bound of AUTO; 0: 512 MiB. Part of what decides a sample: beyond it mosaic partners come
                              from the 8 batches (at most 1000 pictures) before, within it from the whole set */
     augment_settings augment; /* training only; out_height and out_width are set by the loader */
-    device *maker;            /* training: makes the pictures of batches when asked to; NULL: the host does */
+    device *maker;            /* where the batches go: makes the pictures of training when asked to, and is copied to at
+                                 full speed from validation's; NULL: the host */
     double multi_scale;       /* training only: batches of random sizes within this share of imgsz */
 } loader_options;
 

@@ -1,12 +1,28 @@
 #include "data/loader_slots.h"
 
-ol_status loader_slot_init(ol_context *ctx, loader_slot *s, int n, size_t picture_bytes, int max_targets) {
+/* Page-locked memory may be short: then other memory does. Other failures are the device's. */
+static ol_status images_create(ol_context *ctx, loader_slot *s, device *copier, size_t n, size_t picture_bytes) {
+    void *images = NULL;
+    if (device_makes_pictures(copier)) {
+        const ol_status status = device_host_create(copier, n * picture_bytes, &images);
+        s->locked = status == OL_OK;
+        s->images = images;
+        if (status != OL_ERROR_MEMORY) return status;
+        ctx_clear(ctx);
+    }
+    s->images = mem_alloc_aligned(ctx, n, picture_bytes);
+    return s->images != NULL ? OL_OK : OL_ERROR_MEMORY;
+}
+
+ol_status loader_slot_init(ol_context *ctx, loader_slot *s, device *copier, int n, size_t picture_bytes,
+                           int max_targets) {
     const size_t count = (size_t)n;
-    s->images = mem_alloc_aligned(ctx, count, picture_bytes);
+    const ol_status status = images_create(ctx, s, copier, count, picture_bytes);
+    if (status != OL_OK) return status;
     s->targets = mem_alloc_aligned(ctx, count * (size_t)max_targets, 5 * sizeof *s->targets);
     s->n_targets = mem_alloc0(ctx, count, sizeof *s->n_targets);
     s->info = mem_alloc0(ctx, count, sizeof *s->info);
-    const bool all = s->images != NULL && s->targets != NULL && s->n_targets != NULL && s->info != NULL;
+    const bool all = s->targets != NULL && s->n_targets != NULL && s->info != NULL;
     return all ? OL_OK : OL_ERROR_MEMORY;
 }
 
@@ -38,7 +54,10 @@ void loader_slot_drop_recipes(loader_slot *s, device *maker) {
 }
 
 void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker) {
-    mem_free_aligned(ctx, s->images);
+    if (s->locked)
+        device_host_destroy(maker, s->images);
+    else
+        mem_free_aligned(ctx, s->images);
     mem_free_aligned(ctx, s->targets);
     mem_free(ctx, s->n_targets);
     mem_free(ctx, s->info);

@@ -8,6 +8,7 @@
 
 typedef struct loader_slot {
     uint8_t *images;
+    bool locked; /* the images are page-locked */
     float *targets;
     int32_t *n_targets;
     batch_image *info;
@@ -17,9 +18,11 @@ typedef struct loader_slot {
     batch public;
 } loader_slot;
 
-/* n pictures of picture_bytes each. */
-ol_status loader_slot_init(ol_context *ctx, loader_slot *s, int n, size_t picture_bytes, int max_targets);
-/* Room for recipes that need `share` times the bytes of the pictures. OL_ERROR_MEMORY or _DEVICE: without them then. */
+/* n pictures of picture_bytes each; page-locked for `copier`, the device that they will be copied to (NULL: none), if
+ * there is such memory. */
+ol_status loader_slot_init(ol_context *ctx, loader_slot *s, device *copier, int n, size_t picture_bytes,
+                           int max_targets);
+/* Room for recipes that need `share` times the bytes of the pictures. OL_ERROR_MEMORY: the host makes them then. */
 ol_status loader_slot_add_recipes(loader_slot *s, device *maker, int n, size_t picture_bytes, double share);
 void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker);
 void loader_slot_drop_recipes(loader_slot *s, device *maker);

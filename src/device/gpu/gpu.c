@@ -97,6 +97,7 @@ static void gpu_close(device *dev) {
     if (call->bind(g->driver, g->index) == 0) {
         if (g->stream != NULL) call->stream_wait(g->driver, g->stream);
         if (g->staging != 0) call->release(g->driver, g->staging);
+        if (g->pictures != 0) call->release(g->driver, g->pictures);
         if (g->pinned != NULL) call->host_release(g->driver, g->pinned);
         for (size_t i = 0; i < g->n_modules; i++) call->module_unload(g->driver, g->modules[i].handle);
         if (g->stream != NULL) call->stream_destroy(g->driver, g->stream);
@@ -264,15 +265,22 @@ static void gpu_recording_destroy(device *dev, void *recording) {
     if (bind(g) == OL_OK && wait(g) == OL_OK) g->driver->call.graph_destroy(g->driver, recording);
 }
 
-ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
-    if (bytes <= g->staging_bytes) return OL_OK;
-    if (g->staging != 0) g->driver->call.release(g->driver, g->staging);
-    g->staging = 0;
-    g->staging_bytes = 0;
-    const ol_status status =
-        gpu_check(g, g->driver->call.allocate(g->driver, &g->staging, bytes), "allocating a staging buffer");
-    if (status == OL_OK) g->staging_bytes = bytes;
+static ol_status room_ensure(gpu_device *g, gpu_pointer *at, size_t *has, size_t bytes, const char *what) {
+    if (bytes <= *has) return OL_OK;
+    if (*at != 0) g->driver->call.release(g->driver, *at);
+    *at = 0;
+    *has = 0;
+    const ol_status status = gpu_check(g, g->driver->call.allocate(g->driver, at, bytes), what);
+    if (status == OL_OK) *has = bytes;
     return status;
+}
+
+ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
+    return room_ensure(g, &g->staging, &g->staging_bytes, bytes, "allocating a staging buffer");
+}
+
+ol_status gpu_pictures_ensure(gpu_device *g, size_t bytes) {
+    return room_ensure(g, &g->pictures, &g->pictures_bytes, bytes, "allocating room for a batch's pictures");
 }
 
 ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes) {

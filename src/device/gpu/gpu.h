@@ -36,6 +36,8 @@ typedef struct gpu_device {
     size_t n_functions, function_capacity;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
+    gpu_pointer pictures; /* recipes and pixels of the batch that is made */
+    size_t pictures_bytes;
     void *pinned; /* page-locked host memory for what comes back */
     size_t pinned_bytes;
 } gpu_device;
@@ -107,6 +109,7 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
 /* gpu.c: memory for host copies that change layout or come back at once; copies that wait. */
 ol_status gpu_staging_ensure(gpu_device *g, size_t bytes);
+ol_status gpu_pictures_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes);
 ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes);

@@ -27,15 +27,15 @@ ol_status gpu_make_pictures(device *dev, const picture_batch *b, device_buffer *
     void *function = NULL;
     ol_status status = gpu_check(g, g->driver->call.bind(g->driver, g->index), "selecting the device");
     if (status == OL_OK) status = gpu_function_find(g, "pictures", name, &function);
-    if (status == OL_OK) status = gpu_staging_ensure(g, pixels_at + b->most_pixel_bytes);
-    if (status == OL_OK) status = copy_to(g, g->staging, b->recipes, recipe_bytes);
-    if (status == OL_OK) status = copy_to(g, g->staging + pixels_at, b->pixels, b->pixel_bytes);
+    if (status == OL_OK) status = gpu_pictures_ensure(g, pixels_at + b->most_pixel_bytes);
+    if (status == OL_OK) status = copy_to(g, g->pictures, b->recipes, recipe_bytes);
+    if (status == OL_OK) status = copy_to(g, g->pictures + pixels_at, b->pixels, b->pixel_bytes);
     if (status == OL_OK && samples) status = planes_copy(g, b, target);
     if (status == OL_OK) /* the caller's memory is free from here on */
         status = gpu_check(g, g->driver->call.stream_wait(g->driver, g->stream), "waiting for the device");
     if (status != OL_OK) return status;
-    pictures_args a = {.recipes = g->staging,
-                       .pixels = g->staging + pixels_at,
+    pictures_args a = {.recipes = g->pictures,
+                       .pixels = g->pictures + pixels_at,
                        .out = target,
                        .channels = b->channels,
                        .h = b->h,

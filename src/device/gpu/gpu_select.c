@@ -126,6 +126,9 @@ static ol_status rows_read(const work *w, detection_list *lists) {
     for (size_t i = 0; i < n && status == OL_OK; i++) {
         int32_t count;
         memcpy(&count, (unsigned char *)g->pinned + i * sizeof count, sizeof count);
+        if (count < 0 || (size_t)count > most)
+            return ctx_fail(ctx, OL_ERROR_DEVICE, "%s: %d detections of at most %zu came back for picture %zu", g->name,
+                            count, most, i);
         status = list_take(ctx, &lists[i], (size_t)count);
         if (status != OL_OK || count == 0) continue;
         const size_t at = i * most * sizeof(detection), size = (size_t)count * sizeof(detection);
