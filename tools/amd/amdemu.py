@@ -2111,6 +2111,16 @@ class Launch:
                 [(1 << min(int(q), 32)) - 1 if 'lo' in n else (1 << max(int(q) - 32, 0)) - 1 for q in l], U64
             ).astype(U32)
             return lambda: (pre(), s.vput(o[0], popc(bcast(s.src(o[1], 'u'), (s.n, s.L)) & mk) + s.src(o[2], 'u')))[0]
+        x = re.match(r'v_s_(\w+_f(?:32|16))$', n)  # gfx12: on scalars
+        if x and 'v_' + x[1] in T:
+            rt, st, fn = T['v_' + x[1]]
+
+            def f():
+                pre()
+                v = bcast(fn(s.src(o[1], st)), (s.n, 1))[:, 0]
+                s.sput(o[0], bf(v) if rt == 'f' else bh(v))
+
+            return f
         if n == 'v_readfirstlane_b32':
 
             def f():

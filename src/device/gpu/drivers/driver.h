@@ -1,6 +1,6 @@
 /* One table of driver calls that mean the same in the CUDA driver API and in HIP, filled by cuda.c and hip.c from the
- * library that dlopen finds; nothing is linked. Calls return the library's own error number (0: fine). A driver belongs
- * to one device object and is used by one thread at a time, after `bind`. */
+ * library that the loader finds; nothing is linked. Calls return the library's own error number (0: fine). A driver
+ * belongs to one device object and is used by one thread at a time, after `bind`. */
 #ifndef DEVICE_GPU_DRIVER_H
 #define DEVICE_GPU_DRIVER_H
 
@@ -72,8 +72,5 @@ struct gpu_driver {
  * is too old. */
 ol_status gpu_driver_cuda_open(ol_context *ctx, gpu_driver **out);
 ol_status gpu_driver_hip_open(ol_context *ctx, gpu_driver **out);
-
-/* Shared by the two: opens the first of the NULL-ended names. */
-void *gpu_library_open(ol_context *ctx, const char *const *names, const char *what, char *opened, size_t opened_bytes);
 
 #endif

@@ -1,31 +1,86 @@
-#include "device/gpu/drivers/driver.h"
+#include "device/gpu/drivers/entries.h"
 
 #include "base/text.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+
+static void *library_load(const char *name) {
+    return (void *)LoadLibraryA(name);
+}
+
+static void *library_symbol(void *library, const char *name) {
+    FARPROC address = GetProcAddress((HMODULE)library, name);
+    void *p = NULL;
+    memcpy(&p, &address, sizeof p);
+    return p;
+}
+
+/* Why the last load failed; `absent` when there is no such file at all. */
+static void library_complaint(const char *name, bool *absent, char *out, size_t out_bytes) {
+    const DWORD error = GetLastError();
+    (void)name;
+    *absent = error == ERROR_MOD_NOT_FOUND;
+    snprintf(out, out_bytes, "error %lu", (unsigned long)error);
+}
+
+void gpu_library_close(void *library) {
+    (void)library; /* drivers start threads of their own: once loaded they stay */
+}
+#else
+#include <dlfcn.h>
+
+static void *library_load(const char *name) {
+    /* drivers start threads of their own: once loaded they stay */
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static void *library_symbol(void *library, const char *name) {
+    return dlsym(library, name);
+}
+
+static void library_complaint(const char *name, bool *absent, char *out, size_t out_bytes) {
+    const char *said = dlerror();
+    *absent = said != NULL && strstr(said, "cannot open shared object file") != NULL &&
+              strncmp(said, name, strlen(name)) == 0;
+    snprintf(out, out_bytes, "%s", said != NULL ? said : "?");
+}
+
+void gpu_library_close(void *library) {
+    dlclose(library);
+}
+#endif
+
+/* ISO C has no cast from an object pointer to a function pointer; both systems promise the representation. */
+bool gpu_library_entry(void *library, const char *name, void *to) {
+    void *address = library_symbol(library, name);
+    memcpy(to, &address, sizeof address);
+    return address != NULL;
+}
 
 void *gpu_library_open(ol_context *ctx, const char *const *names, const char *what, char *opened, size_t opened_bytes) {
     text tried, absent; /* those that complain, those that are not there */
     text_init(&tried, ctx);
     text_init(&absent, ctx);
     for (; *names != NULL; names++) {
-        /* drivers start threads of their own: once loaded they stay */
-        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+        void *library = library_load(*names);
         if (library != NULL) {
             snprintf(opened, opened_bytes, "%s", *names);
             text_deinit(&tried);
             text_deinit(&absent);
             return library;
         }
-        const char *complaint = dlerror();
         /* a library that is there but does not load (a missing dependency, say) is worth more than "not found" */
-        if (complaint != NULL && strstr(complaint, "cannot open shared object file") != NULL &&
-            strncmp(complaint, *names, strlen(*names)) == 0)
+        char complaint[512];
+        bool is_absent = false;
+        library_complaint(*names, &is_absent, complaint, sizeof complaint);
+        if (is_absent)
             text_printf(&absent, "%s%s", absent.length > 0 ? ", " : "", *names);
         else
-            text_printf(&tried, "%s%s: %s", tried.length > 0 ? "; " : "", *names, complaint != NULL ? complaint : "?");
+            text_printf(&tried, "%s%s: %s", tried.length > 0 ? "; " : "", *names, complaint);
     }
     if (tried.length > 0)
         ctx_fail(ctx, OL_ERROR_NOT_FOUND, "%s does not load (%s)", what, text_c(&tried));
