@@ -69,6 +69,19 @@ KERNEL shared_lanes_agree(const float *x, float *y) {
     y[BLOCK * 128 + THREAD] = row[THREAD & ~1] + x[THREAD];
 }
 
+KERNEL shared_halves_right(const float *x, float *y) { /* the halves of a word belong to two waves */
+    SHARED f16 row[128];
+    row[2 * (THREAD & 63) + (THREAD >> 6)] = (f16)x[THREAD];
+    BARRIER;
+    y[BLOCK * 128 + THREAD] = (float)row[127 - THREAD];
+}
+KERNEL shared_halves_read_too_soon(const float *x, float *y) {
+    SHARED f16 row[128];
+    row[2 * (THREAD & 63) + (THREAD >> 6)] = (f16)x[THREAD];
+    KEEP(row);
+    y[BLOCK * 128 + THREAD] = (float)row[2 * (THREAD & 63) + 1 - (THREAD >> 6)];
+}
+
 KERNEL blocks_write_one(const float *x, float *y) {
     y[THREAD] = x[THREAD]; /* every block the same */
 }

@@ -9,7 +9,9 @@ import tempfile
 import numpy as np
 
 from amdco import CodeObject
-from amdemu import EmuError, Memory, launch
+from amdemu import launch
+from amdmemory import Memory
+from amdvalue import EmuError
 
 OUTSIDE, LDS, LDS_RACE, RACE, LANES = 'out of bounds', 'LDS access at', 'LDS race', 'global race', 'two lanes store'
 WANTED = {  # kernel: words of the message, None where it must pass
@@ -24,6 +26,8 @@ WANTED = {  # kernel: words of the message, None where it must pass
     'shared_outside': LDS,
     'shared_lanes_differ': LANES,
     'shared_lanes_agree': None,
+    'shared_halves_right': None,
+    'shared_halves_read_too_soon': LDS_RACE,
     'blocks_write_one': RACE,
     'block_reads_what_another_writes': RACE,
     'blocks_share_words_right': None,

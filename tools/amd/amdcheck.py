@@ -1,16 +1,16 @@
 # Part of Onelook, Apache License 2.0.
-"""What the interpreter watches beyond bounds: two waves that use one LDS byte, two blocks that use one byte of global memory, and
-two lanes that store different values at one address, without anything that orders them. Atomics count as
-reads. Tags are numbers that grow, so that nothing needs to be cleared between barriers and launches.
+"""What the interpreter watches beyond bounds: two waves that use one byte of LDS, or two blocks that use one byte of global memory,
+one of them writing, without anything that orders them. Atomics count as reads.
+
+Every cell has the tag of its last writer and of its last reader. Tags grow with every barrier or launch, so that nothing is
+cleared: what is not above `before` is past. Cells are words; the tag of a user is odd for whole words and the next even number for
+parts of a word, which are settled by tags a byte, since two users may own the halves of a word. `many` stands for several readers
+of whole words, the next number for several users of parts.
 """
 
 import numpy as np
 
-I64 = np.int64
-
-
-class Race(Exception):
-    pass
+from amdvalue import I64, EmuError
 
 
 def _note(tags, at, tag, many):
@@ -21,94 +21,97 @@ def _note(tags, at, tag, many):
         tags[at[lost]] = np.broadcast_to(many, at.shape)[lost]
 
 
-class LdsRaces:
-    """Bytes of LDS touched by two waves between two barriers, one of them writing. A byte's last writer and reader are kept as
-    epoch * K + wave, an epoch being the time between two barriers of the block; wave K - 1 stands for several readers."""
-
-    def __init__(s, n_bytes, n_waves, n_blocks, row):
-        s.writers, s.readers = np.zeros(n_bytes, I64), np.zeros(n_bytes, I64)
-        s.epoch = np.ones(n_blocks, I64)
-        s.K, s.row = n_waves + 2, row
-
-    def barrier(s, block):
-        s.epoch[block] += 1
-
-    def access(s, block, at, wave, store):
-        """block, wave: (accesses, 1); at: (accesses, bytes), in the segments of all blocks, one behind the other."""
-        before = s.epoch[block] * s.K
-        mine, many = before + wave + 1, before + s.K - 1
-        writer = s.writers[at]
-        bad = (writer > before) & (writer != mine)
-        if store:
-            reader = s.readers[at]
-            bad |= (reader > before) & (reader != mine)
-            s.writers[at] = mine
-            bad |= s.writers[at] != mine
-        else:
-            reader = s.readers[at]
-            _note(s.readers, at, np.where((reader > before) & (reader != mine), many, mine), many)
-        if bad.any():
-            i = tuple(np.argwhere(bad)[0])
-            raise Race(
-                'LDS race: byte %d is %s by one wave while another used it since the last barrier'
-                % (int(at[i]) % s.row, 'written' if store else 'read')
-            )
-
-
-class GlobalRaces:
-    """Global memory touched by two blocks of one launch, one of them writing: blocks run in any order. Tags are kept a word: odd
-    ones for whole words, even ones for parts, which are settled by tags a byte, since blocks may own the halves of a word."""
+class Use:
+    """The tags of a memory. mine, before, many: (accesses, 1) or numbers."""
 
     def __init__(s, n_bytes):
         s.writers, s.readers = np.zeros(n_bytes // 4, I64), np.zeros(n_bytes // 4, I64)
         s.byte_writers, s.byte_readers = np.zeros(n_bytes, np.int32), np.zeros(n_bytes, np.int32)
-        s.next = 0
 
-    def launch(s, n_blocks):
-        if s.next + 2 * n_blocks + 2 > 2**31 - 1:  # the tags of bytes are narrow
-            for tags in (s.byte_writers, s.byte_readers, s.writers, s.readers):
-                tags[:] = 0
-            s.next = 0
-        s.before, s.next = s.next, s.next + 2 * n_blocks + 2
-        s.many_words, s.many_parts = s.next - 1, s.next
+    def clear(s):
+        for tags in (s.writers, s.readers, s.byte_writers, s.byte_readers):
+            tags[:] = 0
 
-    def _others(s, tag, mine):
-        return (tag > s.before) & (tag != mine) & (tag != mine + 1)
+    @staticmethod
+    def _others(tag, mine, before):
+        return (tag > before) & (tag != mine) & (tag != mine + 1)
 
-    def _fail(s, bad, at, scale, store):
-        i = tuple(np.argwhere(bad)[0])
-        raise Race(
-            'global race: offset %#x is %s by one block while another used it in the same launch'
-            % (int(at[i]) * scale, 'written' if store else 'read')
-        )
+    def words(s, at, mine, before, many, store):
+        """at: (accesses, words), numbers of words. Which of them clash."""
+        bad = s._others(s.writers[at], mine, before)
+        other = s._others(s.readers[at], mine, before)
+        if not store:
+            _note(s.readers, at, np.where(other, many, mine), many)
+            return bad
+        s.writers[at] = mine
+        return bad | other | (s.writers[at] != mine)
 
-    def words(s, at, block, store):
-        """Accesses of whole words. at: (accesses, words), numbers of words; block: (accesses, 1)."""
-        mine = s.before + 1 + 2 * block
-        bad = s._others(s.writers[at], mine)
-        if store:
-            bad |= s._others(s.readers[at], mine)
-            s.writers[at] = mine
-            bad |= s.writers[at] != mine
-        else:
-            _note(s.readers, at, np.where(s._others(s.readers[at], mine), s.many_words, mine), s.many_words)
-        if bad.any():
-            s._fail(bad, at, 4, store)
-
-    def bytes(s, at, block, store):
-        """Accesses of less than a word, or across two. at: (accesses, bytes)."""
-        mine, word = s.before + 1 + 2 * block, at >> 2
+    def bytes(s, at, mine, before, many, store):
+        """Accesses of less than a word, or across two. at: (accesses, bytes). Which of them clash."""
+        word, parts = at >> 2, many + 1
         writer, reader = s.writers[word], s.readers[word]
-        bad = s._others(writer, mine) & (writer & 1 == 1) | s._others(s.byte_writers[at], mine)
-        tags = s.writers if store else s.readers
-        known = writer if store else reader
+        bad = s._others(writer, mine, before) & (writer & 1 == 1) | s._others(s.byte_writers[at], mine, before)
+        read = s._others(s.byte_readers[at], mine, before)
         if store:
-            bad |= s._others(reader, mine) & (reader & 1 == 1) | s._others(s.byte_readers[at], mine)
+            bad |= s._others(reader, mine, before) & (reader & 1 == 1) | read
             s.byte_writers[at] = mine
             bad |= s.byte_writers[at] != mine
         else:
-            _note(s.byte_readers, at, np.where(s._others(s.byte_readers[at], mine), s.many_parts, mine), s.many_parts)
-        several = np.where(known & 1 == 1, s.many_words, s.many_parts)
-        _note(tags, word, np.where(s._others(known, mine), several, np.where(known == mine, mine, mine + 1)), s.many_parts)
+            _note(s.byte_readers, at, np.where(read, parts, mine), parts)
+        known = writer if store else reader
+        several = np.where(known & 1 == 1, many, parts)
+        tag = np.where(s._others(known, mine, before), several, np.where(known == mine, mine, mine + 1))
+        _note(s.writers if store else s.readers, word, tag, parts)
+        return bad
+
+
+def _fail(what, user, since, bad, at, row, store):
+    place = int(at[tuple(np.argwhere(bad)[0])]) % row
+    raise EmuError(
+        '%s race: byte %#x is %s by one %s while another used it %s' % (what, place, 'written' if store else 'read', user, since)
+    )
+
+
+class LdsRaces:
+    """The users are waves, between two barriers of their block. Addresses are in the segments of all blocks, one behind the other,
+    `row` bytes each."""
+
+    def __init__(s, n_bytes, n_waves, n_blocks, row):
+        s.use, s.row = Use(n_bytes), row
+        s.step, s.many = 2 * n_waves + 2, 2 * n_waves + 1
+        s.before = np.zeros(n_blocks, I64)
+
+    def barrier(s, block):
+        s.before[block] += s.step
+
+    def access(s, block, at, n, wave, store):
+        """block, at, wave: (accesses,); n bytes each."""
+        before = s.before[block][:, None]
+        mine, many = before + 1 + 2 * wave[:, None], before + s.many
+        if n % 4 == 0 and not (at & 3).any():
+            bad, scale = s.use.words((at >> 2)[:, None] + np.arange(n // 4), mine, before, many, store), 4
+        else:
+            bad, scale = s.use.bytes(at[:, None] + np.arange(n), mine, before, many, store), 1
         if bad.any():
-            s._fail(bad, at, 1, store)
+            _fail('LDS', 'wave', 'since the last barrier', bad, at[:, None] + scale * np.arange(bad.shape[1]), s.row, store)
+
+
+class GlobalRaces:
+    """The users are the blocks of one launch: they run in any order."""
+
+    def __init__(s, n_bytes):
+        s.use, s.next, s.n_bytes = Use(n_bytes), 0, n_bytes
+
+    def launch(s, n_blocks):
+        if s.next + 2 * n_blocks + 2 > 2**31 - 1:  # the tags of bytes are narrow
+            s.use.clear()
+            s.next = 0
+        s.before, s.next = s.next, s.next + 2 * n_blocks + 2
+        s.many = s.next - 1
+
+    def access(s, block, at, words, store):
+        """at: (accesses, words or bytes); block: (accesses, 1)."""
+        watch = s.use.words if words else s.use.bytes
+        bad = watch(at, s.before + 1 + 2 * block, s.before, s.many, store)
+        if bad.any():
+            _fail('global', 'block', 'in the same launch', bad, at * 4 if words else at, s.n_bytes, store)

@@ -21,7 +21,9 @@ import time
 import numpy as np
 
 from amdco import CodeObject, place
-from amdemu import Memory, launch, load_text
+from amddecode import load_text
+from amdemu import launch
+from amdmemory import Memory
 
 
 def visible_arguments(kernel):
