@@ -22,7 +22,8 @@
 #define WAIT_SECONDS     5.0  /* of waiting that are worth a line, when they are also */
 #define WAIT_SHARE       0.2  /* this part of the epoch */
 #define RECT_PAD         0.5  /* of validation batches, in strides */
-#define SEEN_SHARE       1.75 /* of a batch's bytes: room for the pixels that its recipes need; 1.1 is usual */
+#define SEEN_SHARE       1.75 /* pictures' bytes for the pixels that a recipe needs; 1.1 is usual, 4 the most */
+#define SEEN_MORE        3.0  /* and for a batch */
 
 /* One thread's share of the work. */
 typedef struct loader_worker {
@@ -506,22 +507,15 @@ static ol_status plan_cache(loader *l) {
     return status;
 }
 
-/* Page-locked memory may be short: then the host makes the pictures. */
+/* Room for recipes, where a device can make what these options ask for. */
 static ol_status add_recipes(loader *l, size_t picture_bytes) {
     const augment_settings *a = &l->o.augment;
-    const double share = SEEN_SHARE * (1.0 + a->mixup + a->cutmix);
-    const bool can =
-        l->o.training && l->o.multi_scale <= 0 && augment_has_recipe(a) && device_makes_pictures(l->o.maker);
-    ol_status status = OL_OK;
-    for (int i = 0; i < l->n_slots && can && status == OL_OK; i++)
-        status = loader_slot_add_recipes(&l->slots[i], l->o.maker, l->batch_size, picture_bytes, share);
-    if (status != OL_ERROR_MEMORY) return status;
-    char why[512];
-    ctx_message(l->ctx, why, sizeof why);
-    ctx_clear(l->ctx);
-    ctx_log(l->ctx, OL_LOG_INFO, "%s: pictures are made on the host: %s", l->d->name, why);
-    for (int i = 0; i < l->n_slots; i++) loader_slot_drop_recipes(&l->slots[i], l->o.maker);
-    return OL_OK;
+    const double usual = SEEN_SHARE * (1.0 + a->mixup + a->cutmix) * l->batch_size + SEEN_MORE;
+    const double pictures = l->o.recipe_room > 0.0 ? l->o.recipe_room : usual;
+    if (!l->o.training || l->o.multi_scale > 0 || !augment_has_recipe(a) || !device_makes_pictures(l->o.maker))
+        return OL_OK;
+    return loader_slots_add_recipes(l->ctx, l->slots, l->n_slots, l->o.maker, l->batch_size,
+                                    (size_t)((double)picture_bytes * pictures));
 }
 
 static ol_status make_slots(loader *l) {

@@ -30,6 +30,7 @@ typedef struct loader_options {
     augment_settings augment; /* training only; out_height and out_width are set by the loader */
     device *maker;            /* where the batches go: makes the pictures of training when asked to, and is copied to at
                                  full speed from validation's; NULL: the host */
+    double recipe_room;       /* pictures' bytes that a batch of recipes has for pixels; 0: enough as a rule */
     double multi_scale;       /* training only: batches of random sizes within this share of imgsz */
 } loader_options;
 

@@ -26,31 +26,43 @@ ol_status loader_slot_init(ol_context *ctx, loader_slot *s, device *copier, int 
     return all ? OL_OK : OL_ERROR_MEMORY;
 }
 
-ol_status loader_slot_add_recipes(loader_slot *s, device *maker, int n, size_t picture_bytes, double share) {
+static ol_status recipes_create(loader_slot *s, device *maker, int n, size_t pixel_bytes) {
     void *recipes = NULL, *pixels = NULL;
-    const size_t capacity = (size_t)((double)picture_bytes * share * n) + 3 * picture_bytes;
     ol_status status = device_host_create(maker, (size_t)n * sizeof *s->recipes, &recipes);
-    if (status == OL_OK) status = device_host_create(maker, capacity, &pixels);
+    if (status == OL_OK) status = device_host_create(maker, pixel_bytes, &pixels);
     if (status != OL_OK) {
         device_host_destroy(maker, recipes);
         return status;
     }
     s->recipes = recipes;
     s->pixels.bytes = pixels;
-    s->pixels.capacity = capacity;
+    s->pixels.capacity = pixel_bytes;
     return OL_OK;
 }
 
-void loader_slot_clear(loader_slot *s) {
-    atomic_store(&s->pixels.used, 0);
-}
-
-void loader_slot_drop_recipes(loader_slot *s, device *maker) {
+static void recipes_drop(loader_slot *s, device *maker) {
     if (s->recipes == NULL) return;
     device_host_destroy(maker, s->recipes);
     device_host_destroy(maker, s->pixels.bytes);
     s->recipes = NULL;
     s->pixels.bytes = NULL;
+}
+
+ol_status loader_slots_add_recipes(ol_context *ctx, loader_slot *slots, int n_slots, device *maker, int n,
+                                   size_t pixel_bytes) {
+    ol_status status = OL_OK;
+    for (int i = 0; i < n_slots && status == OL_OK; i++) status = recipes_create(&slots[i], maker, n, pixel_bytes);
+    if (status != OL_ERROR_MEMORY) return status;
+    char why[512];
+    ctx_message(ctx, why, sizeof why);
+    ctx_clear(ctx);
+    ctx_log(ctx, OL_LOG_INFO, "training pictures are made on the host: %s", why);
+    for (int i = 0; i < n_slots; i++) recipes_drop(&slots[i], maker);
+    return OL_OK;
+}
+
+void loader_slot_clear(loader_slot *s) {
+    atomic_store(&s->pixels.used, 0);
 }
 
 void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker) {
@@ -61,5 +73,5 @@ void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker) {
     mem_free_aligned(ctx, s->targets);
     mem_free(ctx, s->n_targets);
     mem_free(ctx, s->info);
-    loader_slot_drop_recipes(s, maker);
+    recipes_drop(s, maker);
 }

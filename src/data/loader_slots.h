@@ -22,10 +22,11 @@ typedef struct loader_slot {
  * there is such memory. */
 ol_status loader_slot_init(ol_context *ctx, loader_slot *s, device *copier, int n, size_t picture_bytes,
                            int max_targets);
-/* Room for recipes that need `share` times the bytes of the pictures. OL_ERROR_MEMORY: the host makes them then. */
-ol_status loader_slot_add_recipes(loader_slot *s, device *maker, int n, size_t picture_bytes, double share);
+/* Room for n recipes and bytes of pixels in each slot; where page-locked memory is short in none: the host makes the
+ * pictures then. */
+ol_status loader_slots_add_recipes(ol_context *ctx, loader_slot *slots, int n_slots, device *maker, int n,
+                                   size_t pixel_bytes);
 void loader_slot_deinit(ol_context *ctx, loader_slot *s, device *maker);
-void loader_slot_drop_recipes(loader_slot *s, device *maker);
 /* Before the first sample of a batch. */
 void loader_slot_clear(loader_slot *s);
 
