@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEMPORARY_STEM 200 /* bytes of a file's name that its temporary name keeps; file systems allow 255 in all */
+#define TEMPORARY_ENDING ".tmp-"
+#define TEMPORARY_STEM   200 /* bytes of a file's name that its temporary name keeps; file systems allow 255 in all */
 
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
@@ -84,8 +86,16 @@ fail:
     return status;
 }
 
-static ol_status write_failure(ol_context *ctx, const char *path) {
-    return ctx_fail(ctx, OL_ERROR_IO, "cannot write '%s': %s", path, strerror(errno));
+/* Where in a temporary name the name that was asked for ends; its length when it is none. */
+static int asked_length(const char *path) {
+    const char *ending = strstr(path_name(path), TEMPORARY_ENDING);
+    return ending != NULL ? (int)(ending - path) : (int)strlen(path);
+}
+
+ol_status file_write_failed(ol_context *ctx, const char *path) {
+    const int why = errno;
+    return ctx_fail(ctx, OL_ERROR_IO, "cannot write '%.*s': %s%s", asked_length(path), path, strerror(why),
+                    why == ENOSPC || why == EDQUOT ? "; free some of it, or write elsewhere" : "");
 }
 
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary) {
@@ -93,10 +103,23 @@ ol_status file_atomic_begin(arena *a, const char *path, char **temporary) {
     clock_gettime(CLOCK_REALTIME, &now); /* two runs of one process may write one path */
     const char *stem = path_name(path);
     const int kept = (int)(stem - path) + TEMPORARY_STEM; /* room for the ending in the longest possible name */
-    char *name = arena_printf(a, "%.*s.tmp-%ld-%09ld", kept, path, (long)getpid(), now.tv_nsec);
+    char *name = arena_printf(a, "%.*s" TEMPORARY_ENDING "%ld-%09ld", kept, path, (long)getpid(), now.tv_nsec);
     if (name == NULL) return OL_ERROR_MEMORY;
     *temporary = name;
     return OL_OK;
+}
+
+void file_atomic_sweep(const char *folder) {
+    char path[4096];
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        const char *ending = strstr(entry->d_name, TEMPORARY_ENDING);
+        char *end = NULL;
+        const long pid = ending != NULL ? strtol(ending + strlen(TEMPORARY_ENDING), &end, 10) : 0;
+        if (pid <= 0 || *end != '-' || (kill((pid_t)pid, 0) == 0 || errno != ESRCH)) continue;
+        if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path) unlink(path);
+    }
+    if (dir != NULL) closedir(dir);
 }
 
 static void sync_parent(const char *path) {
@@ -116,13 +139,13 @@ ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char 
     const int fd = open(temporary, O_RDONLY);
     if (fd < 0 || fsync(fd) != 0) {
         if (fd >= 0) close(fd);
-        write_failure(ctx, path);
+        file_write_failed(ctx, path);
         unlink(temporary);
         return OL_ERROR_IO;
     }
     close(fd);
     if (rename(temporary, path) != 0) {
-        write_failure(ctx, path);
+        file_write_failed(ctx, path);
         unlink(temporary);
         return OL_ERROR_IO;
     }
@@ -132,12 +155,12 @@ ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char 
 
 static ol_status write_all(ol_context *ctx, const char *path, const char *mode, const void *bytes, size_t n_bytes) {
     FILE *file = fopen(path, mode);
-    if (file == NULL) return write_failure(ctx, path);
+    if (file == NULL) return file_write_failed(ctx, path);
     const bool written = n_bytes == 0 || fwrite(bytes, 1, n_bytes, file) == n_bytes;
     const int write_errno = errno;
     if (fclose(file) != 0 || !written) {
         if (!written) errno = write_errno;
-        return write_failure(ctx, path);
+        return file_write_failed(ctx, path);
     }
     return OL_OK;
 }
@@ -146,7 +169,7 @@ typedef ol_status (*commit_fn)(ol_context *ctx, const char *temporary, const cha
 
 static ol_status rename_only(ol_context *ctx, const char *temporary, const char *path) {
     if (rename(temporary, path) == 0) return OL_OK;
-    write_failure(ctx, path);
+    file_write_failed(ctx, path);
     unlink(temporary);
     return OL_ERROR_IO;
 }

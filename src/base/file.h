@@ -22,6 +22,10 @@ ol_status file_write_whole(ol_context *ctx, const char *path, const void *bytes,
 /* Same, in two steps for writers that stream: begin gives the temporary path (in `a`), commit syncs and renames it. */
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary);
 ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path);
+/* Removes from a folder what such writers left that were killed: temporary files of processes that are gone. */
+void file_atomic_sweep(const char *folder);
+/* The error for a failed write, by errno; of a temporary path it names the path that was asked for. */
+ol_status file_write_failed(ol_context *ctx, const char *path);
 /* Neither atomic nor synced: for many files that can be made again. */
 ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
 

@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
     interruptible = p.context;
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error like a full disk, not the end */
     int code = dispatch(&p, argc);
     terminal_flush(&p.terminal);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) { /* a full disk behind `yolo … > file` */

@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,7 +103,7 @@ static ol_status write_file(ol_context *ctx, const char *path, const text *heade
                    fwrite(header->bytes, 1, header->length, file) == header->length;
     for (size_t i = 0; written && i < c->weights.count; i++) written = put_tensor(file, &c->weights.items[i].t, half);
     if (file != NULL && fclose(file) != 0) written = false;
-    return written ? OL_OK : ctx_fail(ctx, OL_ERROR_IO, "cannot write '%s': %s", path, strerror(errno));
+    return written ? OL_OK : file_write_failed(ctx, path);
 }
 
 ol_status safetensors_write(ol_context *ctx, const char *path, const checkpoint *c, const model *m, bool half) {

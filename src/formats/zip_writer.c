@@ -1,8 +1,8 @@
 #include "formats/zip_writer.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -37,7 +37,7 @@ ol_status zip_writer_create(ol_context *ctx, const char *path, zip_writer **out)
     }
     w->file = fopen(path, "wb");
     if (w->file == NULL) {
-        const ol_status status = ctx_fail(ctx, OL_ERROR_IO, "cannot write '%s': %s", path, strerror(errno));
+        const ol_status status = file_write_failed(ctx, path);
         zip_writer_destroy(w);
         return status;
     }
@@ -54,8 +54,7 @@ void zip_writer_destroy(zip_writer *w) {
 }
 
 static ol_status put(zip_writer *w, const void *bytes, size_t n) {
-    if (n > 0 && fwrite(bytes, 1, n, w->file) != n)
-        return ctx_fail(w->ctx, OL_ERROR_IO, "cannot write '%s': %s", w->path, strerror(errno));
+    if (n > 0 && fwrite(bytes, 1, n, w->file) != n) return file_write_failed(w->ctx, w->path);
     w->at += n;
     return OL_OK;
 }
@@ -137,7 +136,6 @@ ol_status zip_writer_finish(zip_writer *w) {
     if (status == OL_OK) status = put(w, end.bytes, end.n);
     FILE *file = w->file;
     w->file = NULL;
-    if (fclose(file) != 0 && status == OL_OK)
-        status = ctx_fail(w->ctx, OL_ERROR_IO, "cannot write '%s': %s", w->path, strerror(errno));
+    if (fclose(file) != 0 && status == OL_OK) status = file_write_failed(w->ctx, w->path);
     return status;
 }

@@ -111,7 +111,9 @@ static ol_status paths_create(train_run_state *r) {
     r->best_path = path_join(&r->arena, weights, "best.pt");
     r->csv_path = path_join(&r->arena, folder, "results.csv");
     if (!r->last_path || !r->best_path || !r->csv_path) return OL_ERROR_MEMORY;
-    return folder_create(r->ctx, weights);
+    const ol_status status = folder_create(r->ctx, weights);
+    if (status == OL_OK) file_atomic_sweep(weights);
+    return status;
 }
 
 /* Memory and numbers of a run that starts at its beginning. */

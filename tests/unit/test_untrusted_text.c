@@ -87,6 +87,30 @@ static void pipes_are_refused_and_dead_links_are_listed(void **state) {
     scratch_destroy(&s);
 }
 
+static void files_of_killed_writers_are_swept(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    char own[64];
+    snprintf(own, sizeof own, "last.pt.tmp-%ld-000000001", (long)getpid());
+    scratch_text(&s, "last.pt.tmp-999999999-000000001", "part"); /* no process has that number */
+    scratch_text(&s, "notes.tmp-old", "mine");
+    scratch_text(&s, own, "part");
+    file_atomic_sweep(s.folder);
+    assert_false(file_exists(scratch_path(&s, "last.pt.tmp-999999999-000000001")));
+    assert_true(file_exists(scratch_path(&s, "notes.tmp-old")) && file_exists(scratch_path(&s, own)));
+    file_atomic_sweep(scratch_path(&s, "absent"));
+    scratch_destroy(&s);
+}
+
+static void a_failed_write_names_what_was_asked_for(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    const char *path = scratch_path(&s, "absent/last.pt");
+    assert_int_equal(file_write_atomic(s.ctx, path, "x", 1), OL_ERROR_IO);
+    assert_non_null(strstr(ol_context_message(s.ctx), "absent/last.pt': No such file"));
+    scratch_destroy(&s);
+}
+
 /* A locale of decimal commas, made here: machines that run tests rarely have one. */
 static bool set_comma_locale(scratch *s) {
     const char *source = scratch_text(s, "comma",
@@ -152,6 +176,8 @@ int main(void) {
                                        cmocka_unit_test(deep_and_huge_yaml_is_refused_where_it_becomes_so),
                                        cmocka_unit_test(names_of_full_length_can_be_written),
                                        cmocka_unit_test(pipes_are_refused_and_dead_links_are_listed),
+                                       cmocka_unit_test(files_of_killed_writers_are_swept),
+                                       cmocka_unit_test(a_failed_write_names_what_was_asked_for),
                                        cmocka_unit_test(decimal_commas_of_the_host_change_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
