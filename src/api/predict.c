@@ -61,7 +61,7 @@ static predictor_options predictor_of(const ol_model *m, const settings *s) {
 static ol_status prepare_folder(settings *s, int *n_created) {
     if (!s->save && !s->save_txt && !s->save_crop) return OL_OK;
     ol_status status = run_folder_choose(s, "predict");
-    return status == OL_OK ? run_folder_create(s, n_created) : status;
+    return status == OL_OK ? run_folder_create(s, "predict", n_created) : status;
 }
 
 static ol_status batch_of(ol_context *ctx, const settings *s, int *batch) {

@@ -3,7 +3,9 @@
 #include "api/preferences.h"
 #include "base/file.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ol_status run_folder_choose(settings *s, const char *name) {
@@ -26,7 +28,8 @@ ol_status run_folder_choose(settings *s, const char *name) {
     return status;
 }
 
-ol_status run_folder_create(const settings *s, int *n_created) {
+/* How many folders of the path are not there yet. */
+static int count_new(const settings *s) {
     arena a;
     arena_init(&a, s->memory.ctx, 0);
     int n = 0;
@@ -34,9 +37,30 @@ ol_status run_folder_create(const settings *s, int *n_created) {
          n++)
         at = path_parent(&a, at);
     arena_deinit(&a);
-    ol_status status = folder_create(s->memory.ctx, s->save_dir);
-    *n_created = n;
-    return status;
+    return n;
+}
+
+/* *taken: another run has made the folder since it was chosen. */
+static ol_status create(const settings *s, bool *taken) {
+    arena a;
+    arena_init(&a, s->memory.ctx, 0);
+    const char *parent = path_parent(&a, s->save_dir);
+    ol_status status = parent != NULL ? folder_create(s->memory.ctx, parent) : OL_ERROR_MEMORY;
+    arena_deinit(&a);
+    *taken = false;
+    if (status != OL_OK || mkdir(s->save_dir, 0777) == 0) return status;
+    *taken = errno == EEXIST && !s->exist_ok;
+    return *taken ? OL_OK : folder_create(s->memory.ctx, s->save_dir); /* it exists, or the message tells why not */
+}
+
+ol_status run_folder_create(settings *s, const char *name, int *n_created) {
+    for (bool taken = true; taken;) {
+        *n_created = count_new(s);
+        ol_status status = create(s, &taken);
+        if (status == OL_OK && taken) status = run_folder_choose(s, name);
+        if (status != OL_OK) return status;
+    }
+    return OL_OK;
 }
 
 void run_folder_abandon(const settings *s, int n_created) {

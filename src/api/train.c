@@ -130,13 +130,17 @@ static ol_status read_data(training *t) {
     return status;
 }
 
+/* The first thing on disk. */
 static ol_status write_arguments(training *t) {
+    int n_created;
+    ol_status status = t->resumes ? OL_OK : run_folder_create(&t->s, "train", &n_created);
+    if (status != OL_OK) return status;
     arena a;
     arena_init(&a, t->ctx, 0);
     text yaml;
     text_init(&yaml, t->ctx);
     const char *weights = path_join(&a, t->s.save_dir, "weights"), *path = path_join(&a, t->s.save_dir, "args.yaml");
-    ol_status status = weights != NULL && path != NULL ? folder_create(t->ctx, weights) : OL_ERROR_MEMORY;
+    status = weights != NULL && path != NULL ? folder_create(t->ctx, weights) : OL_ERROR_MEMORY;
     if (status == OL_OK) status = settings_write(&yaml, &t->s);
     if (status == OL_OK) status = file_write_atomic(t->ctx, path, text_c(&yaml), yaml.length);
     text_deinit(&yaml);

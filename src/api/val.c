@@ -147,7 +147,7 @@ ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out
     loading.maker = m->device;
     status = loader_create(ctx, v.dataset, &loading, &v.loader);
     if (status == OL_OK) status = run_folder_choose(&s, "val");
-    if (status == OL_OK) status = run_folder_create(&s, &n_created);
+    if (status == OL_OK) status = run_folder_create(&s, "val", &n_created);
     if (status != OL_OK) goto fail;
     const val_options o = {.s = &s,
                            .names = m->model->names,

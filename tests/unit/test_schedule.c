@@ -136,6 +136,8 @@ static void automatic_optimizer(void **state) {
     assert_near(large.lr0, 0.01);
     assert_false(schedule_auto_choice(64 * 100, 64, 64, 100, 80).musgd); /* 10000 iterations are not more than 10000 */
     assert_true(schedule_auto_choice(64 * 100 + 1, 64, 64, 100, 80).musgd);
+    assert_false(schedule_auto_choice(64 * 100, 4, 64, 100, 80).musgd); /* small batches count by their sums to nbs */
+    assert_false(schedule_auto_choice(128 * 100, 128, 64, 100, 80).musgd);
 }
 
 int main(void) {

@@ -436,6 +436,27 @@ static ol_status resume_settings_of(const checkpoint *c, ol_context *ctx, const 
     return status;
 }
 
+/* With nbs = batch every batch is a step, so that the callbacks show all of an epoch's items. */
+static void an_epoch_reports_the_mean_of_its_batches(void **state) {
+    (void)state;
+    scratch s = scratch_create(NULL, NULL);
+    const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", NULL};
+    train_case_options o = {.data = tiny_set(&s, 6, 1), .settings = settings};
+    witness w = {.fitness = 0.5};
+    const run_result r = run(&o, &w, NULL);
+    assert_int_equal(r.status, OL_OK);
+    assert_int_equal(w.n_steps, 3 * w.n_epochs);
+    for (int e = 0; e < w.n_epochs; e++)
+        for (int k = 0; k < 3; k++) {
+            double sum = 0.0;
+            for (int i = 0; i < 3; i++) sum += w.steps[3 * e + i].items[k];
+            if (k == 1) assert_true(sum > 0.0); /* classes; boxes may find no positives in so small a network */
+            assert_true(fabs(w.epochs[e].train_losses[k] - sum / 3) <= 1e-9 * sum);
+        }
+    free(r.weights);
+    scratch_destroy(&s);
+}
+
 typedef struct closing {
     int n_epochs, closed_after; /* epochs that were over when the mosaic was closed; -1: never */
 } closing;
@@ -524,6 +545,7 @@ int main(void) {
         cmocka_unit_test(best_is_the_epoch_that_the_table_shows),
         cmocka_unit_test(steady_steps_allocate_nothing),
         cmocka_unit_test(patience_and_time_end_a_run),
+        cmocka_unit_test(an_epoch_reports_the_mean_of_its_batches),
         cmocka_unit_test(the_mosaic_is_closed_for_the_last_epochs),
         cmocka_unit_test(frozen_layers_keep_their_weights),
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_origin),
