@@ -13,6 +13,9 @@ set_tests_properties(cli_bad_input PROPERTIES TIMEOUT 900)
 add_test(NAME cli_arguments COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/arguments.sh $<TARGET_FILE:yolo>)
 set_tests_properties(cli_arguments PROPERTIES TIMEOUT 900)
 
+add_test(NAME cli_field_cases COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/field_cases.sh $<TARGET_FILE:yolo> $<TARGET_FILE:onelook>)
+set_tests_properties(cli_field_cases PROPERTIES TIMEOUT 900)
+
 # The example programs, built as a user would: against the header and the shared library alone.
 foreach(example train val predict)
   add_executable(example_${example} ${CMAKE_SOURCE_DIR}/examples/${example}.c)

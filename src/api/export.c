@@ -242,6 +242,11 @@ ol_status ol_export(ol_model *m, const ol_options *options, const char **path) {
     }
     ctx_log(ctx, OL_LOG_INFO, "%s: export success ✅ %.1fs, saved as '%s' (%.1f MB)", f->title,
             progress_clock() - started, e.path, megabytes(e.path));
+    if (s.verbose && f->write == write_onnx && !s.dynamic)
+        ctx_log(
+            ctx, OL_LOG_INFO,
+            "The file takes pictures padded to %dx%d, predict pads them less unless rect=False: boxes differ a little",
+            e.width, e.height);
     if (s.verbose) ctx_log(ctx, OL_LOG_INFO, "Results saved to %s", folder);
     if (path != NULL) *path = e.path;
 fail:
