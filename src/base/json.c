@@ -1,4 +1,4 @@
-#include "base/value.h"
+#include "base/scalar.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -70,47 +70,14 @@ static void write_float(text *out, double x) {
 }
 
 ol_status json_write(text *out, const value *v) {
-    switch (v->kind) {
-    case VALUE_NULL:
-        text_printf(out, "null");
-        break;
-    case VALUE_BOOL:
-        text_printf(out, v->as.boolean ? "true" : "false");
-        break;
-    case VALUE_INT:
-        text_printf(out, "%lld", (long long)v->as.integer);
-        break;
-    case VALUE_FLOAT:
-        write_float(out, v->as.real);
-        break;
-    case VALUE_STRING:
-        write_string(out, v->as.string);
-        break;
-    case VALUE_LIST:
-        text_printf(out, "[");
-        for (size_t i = 0; i < v->as.list.count; i++) {
-            if (i > 0) text_printf(out, ",");
-            json_write(out, v->as.list.items[i]);
-        }
-        text_printf(out, "]");
-        break;
-    case VALUE_MAP:
-        text_printf(out, "{");
-        for (size_t i = 0; i < v->as.map.count; i++) {
-            const value *key = v->as.map.keys[i];
-            if (i > 0) text_printf(out, ",");
-            if (key->kind == VALUE_STRING) {
-                write_string(out, key->as.string);
-            } else {
-                text_printf(out, "\"");
-                json_write(out, key);
-                text_printf(out, "\"");
-            }
-            text_printf(out, ":");
-            json_write(out, v->as.map.items[i]);
-        }
-        text_printf(out, "}");
-        break;
-    }
+    static const value_spelling spelling = {.null = "null",
+                                            .yes = "true",
+                                            .no = "false",
+                                            .comma = ",",
+                                            .colon = ":",
+                                            .real = write_float,
+                                            .string = write_string,
+                                            .keys_are_strings = true};
+    value_spell(out, v, &spelling);
     return out->failed ? OL_ERROR_MEMORY : OL_OK;
 }

@@ -106,40 +106,13 @@ static void write_string(text *out, const char *s) {
 }
 
 ol_status literal_write(text *out, const value *v) {
-    switch (v->kind) {
-    case VALUE_NULL:
-        text_printf(out, "None");
-        break;
-    case VALUE_BOOL:
-        text_printf(out, v->as.boolean ? "True" : "False");
-        break;
-    case VALUE_INT:
-        text_printf(out, "%lld", (long long)v->as.integer);
-        break;
-    case VALUE_FLOAT:
-        scalar_print_float(out, v->as.real);
-        break;
-    case VALUE_STRING:
-        write_string(out, v->as.string);
-        break;
-    case VALUE_LIST:
-        text_printf(out, "[");
-        for (size_t i = 0; i < v->as.list.count; i++) {
-            if (i > 0) text_printf(out, ", ");
-            literal_write(out, v->as.list.items[i]);
-        }
-        text_printf(out, "]");
-        break;
-    case VALUE_MAP:
-        text_printf(out, "{");
-        for (size_t i = 0; i < v->as.map.count; i++) {
-            if (i > 0) text_printf(out, ", ");
-            literal_write(out, v->as.map.keys[i]);
-            text_printf(out, ": ");
-            literal_write(out, v->as.map.items[i]);
-        }
-        text_printf(out, "}");
-        break;
-    }
+    static const value_spelling spelling = {.null = "None",
+                                            .yes = "True",
+                                            .no = "False",
+                                            .comma = ", ",
+                                            .colon = ": ",
+                                            .real = scalar_print_float,
+                                            .string = write_string};
+    value_spell(out, v, &spelling);
     return out->failed ? OL_ERROR_MEMORY : OL_OK;
 }

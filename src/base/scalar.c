@@ -122,3 +122,51 @@ void scalar_print_yaml_string(text *out, const char *s) {
     }
     text_printf(out, "\"");
 }
+
+static void spell_list(text *out, const value *v, const value_spelling *s) {
+    text_printf(out, "[");
+    for (size_t i = 0; i < v->as.list.count; i++) {
+        if (i > 0) text_printf(out, "%s", s->comma);
+        value_spell(out, v->as.list.items[i], s);
+    }
+    text_printf(out, "]");
+}
+
+static void spell_map(text *out, const value *v, const value_spelling *s) {
+    text_printf(out, "{");
+    for (size_t i = 0; i < v->as.map.count; i++) {
+        const value *key = v->as.map.keys[i];
+        const char *quote = s->keys_are_strings && key->kind != VALUE_STRING ? "\"" : "";
+        text_printf(out, "%s%s", i > 0 ? s->comma : "", quote);
+        value_spell(out, key, s);
+        text_printf(out, "%s%s", quote, s->colon);
+        value_spell(out, v->as.map.items[i], s);
+    }
+    text_printf(out, "}");
+}
+
+void value_spell(text *out, const value *v, const value_spelling *s) {
+    switch (v->kind) {
+    case VALUE_NULL:
+        text_printf(out, "%s", s->null);
+        break;
+    case VALUE_BOOL:
+        text_printf(out, "%s", v->as.boolean ? s->yes : s->no);
+        break;
+    case VALUE_INT:
+        text_printf(out, "%lld", (long long)v->as.integer);
+        break;
+    case VALUE_FLOAT:
+        s->real(out, v->as.real);
+        break;
+    case VALUE_STRING:
+        s->string(out, v->as.string);
+        break;
+    case VALUE_LIST:
+        spell_list(out, v, s);
+        break;
+    case VALUE_MAP:
+        spell_map(out, v, s);
+        break;
+    }
+}

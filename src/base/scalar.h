@@ -16,4 +16,13 @@ value *scalar_parse(arena *a, const char *text, scalar_style style);
 void scalar_print_float(text *out, double x);
 void scalar_print_yaml_string(text *out, const char *s);
 
+/* How a notation spells values; `value_spell` writes one with all that is in it. */
+typedef struct value_spelling {
+    const char *null, *yes, *no, *comma, *colon;
+    void (*real)(text *out, double x);
+    void (*string)(text *out, const char *s);
+    bool keys_are_strings; /* other keys are put in quotes */
+} value_spelling;
+void value_spell(text *out, const value *v, const value_spelling *s);
+
 #endif

@@ -149,23 +149,14 @@ ol_status yaml_read(arena *a, const char *path, const value **out) {
 }
 
 static void write_scalar(text *out, const value *v) {
-    switch (v->kind) {
-    case VALUE_NULL:
-        text_printf(out, "null");
-        break;
-    case VALUE_BOOL:
-        text_printf(out, v->as.boolean ? "true" : "false");
-        break;
-    case VALUE_INT:
-        text_printf(out, "%lld", (long long)v->as.integer);
-        break;
-    case VALUE_FLOAT:
-        scalar_print_float(out, v->as.real);
-        break;
-    default:
-        scalar_print_yaml_string(out, v->as.string);
-        break;
-    }
+    static const value_spelling spelling = {.null = "null",
+                                            .yes = "true",
+                                            .no = "false",
+                                            .comma = ", ",
+                                            .colon = ": ",
+                                            .real = scalar_print_float,
+                                            .string = scalar_print_yaml_string};
+    value_spell(out, v, &spelling);
 }
 
 static size_t child_count(const value *v) {
@@ -187,12 +178,7 @@ static void write_node(text *out, const value *v, int indent) {
             write_node(out, item, indent + 2);
         } else {
             text_printf(out, " ");
-            if (item->kind == VALUE_LIST)
-                text_printf(out, "[]");
-            else if (item->kind == VALUE_MAP)
-                text_printf(out, "{}");
-            else
-                write_scalar(out, item);
+            write_scalar(out, item);
             text_printf(out, "\n");
         }
     }
