@@ -59,6 +59,8 @@ ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const 
 ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][3]);
 /* --- saved.c: checkpoints --- */
 ol_status run_save(train_run_state *r, const char *path);
+/* Whether last.pt is of this run: an earlier one may have left its file in the same folder. */
+bool run_can_resume(const train_run_state *r);
 ol_status run_restore(train_run_state *r, const checkpoint *c);
 ol_status run_strip(train_run_state *r, const char *path, const value *results);
 /* --- report.c: console lines --- */

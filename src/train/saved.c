@@ -1,5 +1,6 @@
 /* Checkpoints of a run: what last.pt holds so that the reference package can resume it, what is added so that we resume
  * it to the last bit, and the way back. Model document, sections 6.5 and 6.6. */
+#include "base/file.h"
 #include "device/flat.h"
 #include "train/run.h"
 
@@ -236,6 +237,10 @@ static ol_status metrics_fill(const train_run_state *r, arena *a, const value **
     *metrics = map;
     *stopper = stop;
     return status;
+}
+
+bool run_can_resume(const train_run_state *r) {
+    return r->last_path && (r->epoch > r->first_epoch || r->setup->resume) && file_exists(r->last_path);
 }
 
 ol_status run_save(train_run_state *r, const char *path) {

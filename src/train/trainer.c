@@ -226,7 +226,7 @@ static ol_status files_finish(train_run_state *r, train_outcome *out) {
 static ol_status device_lost(train_run_state *r) {
     char message[768];
     ctx_message(r->ctx, message, sizeof message);
-    if (!r->last_path || !file_exists(r->last_path)) return OL_ERROR_DEVICE;
+    if (!run_can_resume(r)) return OL_ERROR_DEVICE;
     ctx_clear(r->ctx);
     return ctx_fail(r->ctx, OL_ERROR_DEVICE,
                     "%s. The run stopped in epoch %d of %d; what the last finished epoch left is whole: go on with "

@@ -29,7 +29,7 @@ Y
 failures=0 runs=0
 bad() { echo "$1"; tail -4 "$work/said" | cut -c1-300; failures=$((failures + 1)); }
 train() { # more settings …
-  rm -rf "$work/run"
+  [ -n "${keep:-}" ] || rm -rf "$work/run"
   timeout 60 "$yolo" detect train model="$work/small.yaml" data="$work/shapes/data.yaml" epochs=3 batch=2 nbs=2 imgsz=64 optimizer=MuSGD \
     lr0=0.01 warmup_epochs=0 mosaic=0 amp=False workers=0 seed=0 plots=False device=hip:0 project="$work" name=run exist_ok=True \
     "$@" >"$work/said" 2>&1
@@ -90,6 +90,10 @@ else
     done
   done
 fi
+# what an earlier run left in the folder is not offered
+train || bad "a run without failures fails"
+keep=1 HIP_DOUBLE_LOST=1 HIP_DOUBLE_FAIL="$recording:719" train && bad "recording fails and the run does not"
+! grep -q 'resume=True' "$work/said" || bad "an earlier run's file is offered for going on"
 # Too little memory: needed, free and the largest batch that fits are named, and that batch fits while the next does not.
 out_of_memory() { # MiB, batch
   local said largest
