@@ -150,6 +150,20 @@ def version():
     return lib.ol_version().decode()
 
 
+def to_c(text):
+    """A text or path for the library, UTF-8; bytes of file names that are none come through, a NUL does not."""
+    text = os.fspath(text)
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    if b"\0" in raw:
+        raise ValueError(f"{text!r} holds a NUL character")
+    return raw
+
+
+def from_c(raw):
+    """A text of the library: the inverse of to_c."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
 def text_of(value):
     """The command line's spelling of a Python value."""
     if isinstance(value, (list, tuple)):
@@ -219,9 +233,9 @@ class Options:
         context.check(lib.ol_options_create(context.handle, ctypes.byref(self.handle)))
         cfg = arguments.get("cfg")
         for name, value in arguments.items():
-            context.check(lib.ol_options_set(self.handle, name.encode(), text_of(value).encode()))
+            context.check(lib.ol_options_set(self.handle, to_c(name), to_c(text_of(value))))
         if cfg is not None:
-            context.check(lib.ol_options_read(self.handle, text_of(cfg).encode()))
+            context.check(lib.ol_options_read(self.handle, to_c(text_of(cfg))))
 
     def __del__(self):
         if getattr(self, "handle", None):

@@ -1,11 +1,10 @@
 """The YOLO class: the same names and arguments as the command line (docs/cli.md)."""
 
 import ctypes
-import os
 
 import numpy as np
 
-from ._library import (RESULT_FN, Context, MetricsStruct, ModelInfo, Options, Picture, TrainResult, lib)
+from ._library import (RESULT_FN, Context, MetricsStruct, ModelInfo, Options, Picture, TrainResult, from_c, lib, to_c)
 from .results import Metrics, Results
 
 
@@ -17,7 +16,7 @@ class YOLO:
         self._context = Context(verbose)
         if task not in (None, "detect"):
             raise NotImplementedError(f"task={task!r} is not supported; this version knows 'detect'")
-        self._context.check(lib.ol_model_load(self._context.handle, os.fspath(model).encode(), ctypes.byref(self._handle)))
+        self._context.check(lib.ol_model_load(self._context.handle, to_c(model), ctypes.byref(self._handle)))
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -32,15 +31,15 @@ class YOLO:
     @property
     def names(self):
         info = self._info()
-        return {i: info.class_names[i].decode() for i in range(info.n_classes)}
+        return {i: from_c(info.class_names[i]) for i in range(info.n_classes)}
 
     @property
     def task(self):
-        return self._info().task.decode()
+        return from_c(self._info().task)
 
     @property
     def ckpt_path(self):
-        return self._info().path.decode()
+        return from_c(self._info().path)
 
     @property
     def n_parameters(self):
@@ -99,8 +98,8 @@ class YOLO:
         with self._context.interruptible():
             status = lib.ol_train(self._handle, options.handle, ctypes.byref(r))
         self._context.check(status)
-        return {"epochs": r.epochs, "hours": r.hours, "best": r.best.decode(), "last": r.last.decode(),
-                "save_dir": r.save_dir.decode(), "metrics/precision(B)": r.precision, "metrics/recall(B)": r.recall,
+        return {"epochs": r.epochs, "hours": r.hours, "best": from_c(r.best), "last": from_c(r.last),
+                "save_dir": from_c(r.save_dir), "metrics/precision(B)": r.precision, "metrics/recall(B)": r.recall,
                 "metrics/mAP50(B)": r.map50, "metrics/mAP50-95(B)": r.map50_95, "fitness": r.fitness}
 
     def export(self, **arguments):
@@ -108,7 +107,7 @@ class YOLO:
         options = Options(self._context, dict({"mode": "export", "format": "onnx"}, **arguments))
         path = ctypes.c_char_p()
         self._context.check(lib.ol_export(self._handle, options.handle, ctypes.byref(path)))
-        return path.value.decode()
+        return from_c(path.value)
 
     def __repr__(self):
         return f"YOLO({self.ckpt_path!r}, {len(self.names)} classes, {self.n_parameters:,} parameters)"
@@ -134,4 +133,4 @@ def _result(r, names):
         boxes[i] = (b.x1, b.y1, b.x2, b.y2, b.confidence, b.class_id)
     pixels = np.ctypeslib.as_array(r.pixels, shape=(r.height, r.width, 3)).copy()
     speed = {"preprocess": r.preprocess_ms, "inference": r.inference_ms, "postprocess": r.postprocess_ms}
-    return Results(boxes, pixels, names, r.path.decode(errors="replace"), speed, r.save_dir.decode() if r.save_dir else None)
+    return Results(boxes, pixels, names, from_c(r.path), speed, from_c(r.save_dir) if r.save_dir else None)

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from ._library import from_c
+
 
 class Boxes:
     """Boxes of one picture. `data` is (n, 6) float32: x1, y1, x2, y2 in pixels, confidence, class id."""
@@ -122,12 +124,12 @@ class Metrics:
     def __init__(self, s):
         classes = [s.classes[i] for i in range(s.n_classes)]
         self.box = _BoxMetrics(s, classes)
-        self.names = {c.class_id: c.name.decode() for c in classes}
+        self.names = {c.class_id: from_c(c.name) for c in classes}
         self.fitness = s.fitness
         self.n_images, self.n_instances = s.n_images, s.n_instances
         self.speed = {"preprocess": s.preprocess_ms, "inference": s.inference_ms, "loss": s.loss_ms,
                       "postprocess": s.postprocess_ms}
-        self.save_dir = s.save_dir.decode() if s.save_dir else None
+        self.save_dir = from_c(s.save_dir) if s.save_dir else None
 
     @property
     def results_dict(self):

@@ -40,6 +40,8 @@ def errors_are_exceptions():
     raises(FileNotFoundError, "x.jpg", model.predict, "x.jpg")
     raises(ValueError, "uint8", model.predict, np.zeros((4, 4, 3)))
     raises(TypeError, "numpy arrays", model.predict, ["a.jpg", "b.jpg"])
+    raises(ValueError, "NUL", YOLO, "a\0b.pt")
+    raises(ValueError, "NUL", model.predict, "x\0.jpg")
 
 
 def a_model_goes_through_all_modes():
@@ -66,6 +68,11 @@ def a_model_goes_through_all_modes():
     assert np.array_equal(array.boxes.data, r.boxes.data), "a picture gives the same boxes from memory and from its file"
     many = model.predict([r.orig_img, r.orig_img[:40]], imgsz=64, conf=0.001, batch=2, verbose=False)
     assert len(many) == 2 and many[1].orig_shape == (40, r.orig_shape[1])
+
+    odd = os.fsdecode(b"a \xff.png")  # a name that is not UTF-8
+    with open("shapes/images/val/000.png", "rb") as source, open(odd, "wb") as copy:
+        copy.write(source.read())
+    assert model(odd, imgsz=64, verbose=False)[0].path.endswith(odd)
 
     path = model.export(format="onnx", imgsz=64, verbose=False)
     assert path.endswith("best.onnx") and os.path.getsize(path) > 1_000_000
