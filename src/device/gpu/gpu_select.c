@@ -78,7 +78,7 @@ static ol_status classes_write(work *w, const nms_options *o) {
     if (w->a.keep == 0) return OL_OK;
     uint8_t *keep = mem_alloc0(ctx, (size_t)w->a.nc, 1);
     if (keep == NULL) return OL_ERROR_MEMORY;
-    for (int i = 0; i < o->n_classes; i++)
+    for (int i = 0; o->classes != NULL && i < o->n_classes; i++)
         if (o->classes[i] >= 0 && o->classes[i] < w->a.nc) keep[o->classes[i]] = 1;
     const ol_status status = gpu_copy_in(w->g, w->a.keep, keep, (size_t)w->a.nc);
     mem_free(ctx, keep);
