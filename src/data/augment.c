@@ -200,7 +200,7 @@ static ol_status mix(augment_job *job, bool mixup, bool cutmix) {
     return status;
 }
 
-/* `planes` or job->recipe receives the picture. */
+/* `planes` receives the picture; NULL with job->recipe, which does then. */
 static ol_status make_sample(augment_job *job, uint32_t index, uint8_t *planes, const float **rows, int *n_rows) {
     augmenter *a = job->a;
     const augment_settings *s = job->s;
@@ -217,8 +217,7 @@ static ol_status make_sample(augment_job *job, uint32_t index, uint8_t *planes, 
     const finish f = draw_finish(s, job->rng, mixes, job->channels);
     if (job->recipe != NULL)
         recipe_finish(job->recipe, f.jitter ? &f.tables : NULL, f.flip_columns, f.flip_rows, f.keep_bgr);
-    else
-        for (int y = 0; y < s->out_height; y++) finish_row(a, s, &f, job->channels, y, planes);
+    for (int y = 0; y < s->out_height && planes != NULL; y++) finish_row(a, s, &f, job->channels, y, planes);
     void *block = a->rows;
     status = mem_grow(a->ctx, &block, &a->rows_capacity, 5 * (size_t)a->sample.n, sizeof *a->rows);
     a->rows = block;
