@@ -57,6 +57,13 @@ static ol_status read_header(image_input *in, jpeg_header *header) {
         if (is_frame_header(marker)) {
             if (length < 8)
                 return image_fail(in, OL_ERROR_FORMAT, "damaged JPEG frame header: restore or remove the file");
+            if (p[at + 2] != 8)
+                return image_fail(in, OL_ERROR_UNSUPPORTED, "a JPEG of %u bits is not supported: save it with 8",
+                                  (unsigned)p[at + 2]);
+            if (p[at + 7] != 1 && p[at + 7] != 3 && p[at + 7] != 4)
+                return image_fail(in, OL_ERROR_UNSUPPORTED,
+                                  "a JPEG of %u components is not supported: convert it to colour or grey",
+                                  (unsigned)p[at + 7]);
             header->frame_marker = marker;
             header->height = (int)get_u16be(p + at + 3);
             header->width = (int)get_u16be(p + at + 5);

@@ -103,6 +103,14 @@ static ol_status tiff_failure(const tiff_reader *r) {
                       r->message[0] != '\0' ? r->message : "unreadable");
 }
 
+/* Grey and RGB of 8 or 16 bits in strips; the rest goes through libtiff's own conversion to 8-bit RGBA. */
+static bool is_plain(TIFF *tiff, const tiff_header *h) {
+    const bool grey = h->photometric == PHOTOMETRIC_MINISBLACK || h->photometric == PHOTOMETRIC_MINISWHITE;
+    const bool rgb = h->photometric == PHOTOMETRIC_RGB && h->samples >= 3;
+    return (grey || rgb) && (h->bits == 8 || h->bits == 16) && h->planar == PLANARCONFIG_CONTIG && h->samples <= 16 &&
+           h->sample_format == SAMPLEFORMAT_UINT && !TIFFIsTiled(tiff);
+}
+
 static ol_status read_header(tiff_reader *r, TIFF *tiff, tiff_header *h) {
     uint16_t n = 0;
     const void *version = NULL;
@@ -119,6 +127,10 @@ static ol_status read_header(tiff_reader *r, TIFF *tiff, tiff_header *h) {
     if (h->photometric == PHOTOMETRIC_CFA || TIFFGetField(tiff, TAG_DNG_VERSION, &n, &version))
         return image_fail(r->in, OL_ERROR_UNSUPPORTED,
                           "raw pictures (DNG) are not supported: develop it to JPEG or PNG");
+    char reason[1024] = "";
+    if (!is_plain(tiff, h) && !TIFFRGBAImageOK(tiff, reason))
+        return image_fail(r->in, OL_ERROR_UNSUPPORTED, "this kind of TIFF is not supported (%.200s): save it as PNG",
+                          reason);
     return image_check_size(r->in, h->height, h->width);
 }
 
@@ -132,14 +144,6 @@ ol_status image_tiff_probe(image_input *in, image_info *info) {
     TIFFClose(tiff);
     if (status == OL_OK) image_info_set(info, IMAGE_FORMAT_TIFF, (int)h.height, (int)h.width, h.orientation);
     return status;
-}
-
-/* Grey and RGB of 8 or 16 bits in strips; the rest goes through libtiff's own conversion to 8-bit RGBA. */
-static bool is_plain(TIFF *tiff, const tiff_header *h) {
-    const bool grey = h->photometric == PHOTOMETRIC_MINISBLACK || h->photometric == PHOTOMETRIC_MINISWHITE;
-    const bool rgb = h->photometric == PHOTOMETRIC_RGB && h->samples >= 3;
-    return (grey || rgb) && (h->bits == 8 || h->bits == 16) && h->planar == PLANARCONFIG_CONTIG && h->samples <= 16 &&
-           h->sample_format == SAMPLEFORMAT_UINT && !TIFFIsTiled(tiff);
 }
 
 static void convert_plain_row(const tiff_header *h, uint8_t *samples, image *out, uint8_t *to) {
@@ -178,10 +182,6 @@ static ol_status decode_plain(tiff_reader *r, TIFF *tiff, const tiff_header *h, 
 }
 
 static ol_status decode_converted(tiff_reader *r, TIFF *tiff, const tiff_header *h, image *out) {
-    char reason[1024] = "";
-    if (!TIFFRGBAImageOK(tiff, reason))
-        return image_fail(r->in, OL_ERROR_UNSUPPORTED, "this kind of TIFF is not supported (%.200s): save it as PNG",
-                          reason);
     const size_t n_pixels = (size_t)h->height * h->width;
     uint32_t *rgba = mem_alloc(r->in->ctx, n_pixels, sizeof *rgba);
     if (rgba == NULL) return OL_ERROR_MEMORY;

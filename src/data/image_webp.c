@@ -38,6 +38,8 @@ static ol_status read_header(image_input *in, WebPBitstreamFeatures *features, i
     if (code == VP8_STATUS_NOT_ENOUGH_DATA) return image_fail_truncated(in, "inside the WebP headers");
     if (code != VP8_STATUS_OK)
         return image_fail(in, OL_ERROR_FORMAT, "damaged WebP header: restore or remove the file");
+    if (features->has_animation)
+        return image_fail(in, OL_ERROR_UNSUPPORTED, "animated WebP is not supported: save a single frame");
     return image_check_size(in, (uint64_t)features->height, (uint64_t)features->width);
 }
 
@@ -56,8 +58,6 @@ ol_status image_webp_decode(image_input *in, int channels, image *out, int *orie
     if (!WebPInitDecoderConfig(&config))
         return ctx_fail(in->ctx, OL_ERROR_INTERNAL, "libwebp is of another version than its headers");
     if ((status = read_header(in, &config.input, orientation)) != OL_OK) return status;
-    if (config.input.has_animation)
-        return image_fail(in, OL_ERROR_UNSUPPORTED, "animated WebP is not supported: save a single frame");
     const int height = config.input.height, width = config.input.width;
     if ((status = image_reserve(in->ctx, out, height, width, channels)) != OL_OK) return status;
     const size_t n_pixels = (size_t)height * (size_t)width;

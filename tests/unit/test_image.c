@@ -191,6 +191,38 @@ static void what_is_no_picture_is_named(void **state) {
 
 /* Deterministic damage of every fixture: any answer but a crash, a leak or an overrun is right (run under sanitizers).
  */
+/* What decoding refuses a look at the header refuses too: a data set's scan must leave such pictures out. */
+static void headers_of_unsupported_kinds_are_refused(void **state) {
+    (void)state;
+    static const uint8_t animated[] = "RIFF\x24\0\0\0WEBPVP8X\x0A\0\0\0\x02\0\0\0\x1F\0\0\x1F\0\0"
+                                      "ANIM\x06\0\0\0\0\0\0\0\0\0";
+    uint8_t jpeg[] = "\xFF\xD8\xFF\xC1\0\x11\x0C\0\x20\0\x20\x03\1\x11\0\2\x11\0\3\x11\0\xFF\xD9";
+    image_info info;
+    expect_message("a.webp", image_probe(ctx, "a.webp", animated, sizeof animated - 1, &info), OL_ERROR_UNSUPPORTED,
+                   "animated WebP");
+    expect_message("j.jpg", image_probe(ctx, "j.jpg", jpeg, sizeof jpeg - 1, &info), OL_ERROR_UNSUPPORTED, "12 bits");
+    jpeg[6] = 8;
+    assert_int_equal(image_probe(ctx, "j.jpg", jpeg, sizeof jpeg - 1, &info), OL_OK);
+    jpeg[11] = 2;
+    expect_message("j.jpg", image_probe(ctx, "j.jpg", jpeg, sizeof jpeg - 1, &info), OL_ERROR_UNSUPPORTED,
+                   "2 components");
+    /* a TIFF of 32-bit samples: width, height, bits, photometric, strip, samples, rows, bytes */
+    static const uint16_t entries[][2] = {{256, 16}, {257, 16}, {258, 32}, {259, 1},    {262, 1},
+                                          {273, 8},  {277, 1},  {278, 16}, {279, 1024}, {339, 3}};
+    uint8_t tiff[2048] = "II*\0";
+    const size_t n = sizeof entries / sizeof entries[0], at = 1032;
+    tiff[4] = (uint8_t)(at & 255), tiff[5] = (uint8_t)(at >> 8);
+    tiff[at] = (uint8_t)n;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *e = tiff + at + 2 + 12 * i;
+        e[0] = (uint8_t)(entries[i][0] & 255), e[1] = (uint8_t)(entries[i][0] >> 8);
+        e[2] = 3, e[4] = 1;
+        e[8] = (uint8_t)(entries[i][1] & 255), e[9] = (uint8_t)(entries[i][1] >> 8);
+    }
+    expect_message("f.tif", image_probe(ctx, "f.tif", tiff, sizeof tiff, &info), OL_ERROR_UNSUPPORTED,
+                   "32-bit samples");
+}
+
 static void damaged_bytes_never_crash(void **state) {
     (void)state;
     golden_pack pack = golden_open("images/images");
@@ -343,15 +375,12 @@ static void memory_may_run_out_anywhere(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pixels_and_sizes_equal_opencv),
-                                       cmocka_unit_test(alpha_is_dropped_not_applied),
-                                       cmocka_unit_test(cut_files_are_refused),
-                                       cmocka_unit_test(hostile_headers_cost_nothing),
-                                       cmocka_unit_test(what_is_no_picture_is_named),
-                                       cmocka_unit_test(damaged_bytes_never_crash),
-                                       cmocka_unit_test(files_are_checked_by_content),
-                                       cmocka_unit_test(headers_may_be_long),
-                                       cmocka_unit_test(encoders_come_back),
-                                       cmocka_unit_test(memory_may_run_out_anywhere)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pixels_and_sizes_equal_opencv), cmocka_unit_test(alpha_is_dropped_not_applied),
+        cmocka_unit_test(cut_files_are_refused),         cmocka_unit_test(hostile_headers_cost_nothing),
+        cmocka_unit_test(what_is_no_picture_is_named),   cmocka_unit_test(headers_of_unsupported_kinds_are_refused),
+        cmocka_unit_test(damaged_bytes_never_crash),     cmocka_unit_test(files_are_checked_by_content),
+        cmocka_unit_test(headers_may_be_long),           cmocka_unit_test(encoders_come_back),
+        cmocka_unit_test(memory_may_run_out_anywhere)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
