@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# NVIDIA's compute-sanitizer over the op table and the flat operations on the GPU of this machine: memcheck (accesses outside
+# NVIDIA's compute-sanitizer over the op table and the other tests of kernels on the GPU of this machine: memcheck (accesses outside
 # allocations) and racecheck (shared memory), maps in f32 and f16, all at once. What it cannot see, tensors of one allocation that
 # overrun each other, the AMD interpreter sees for the same source (tools/amd).
-# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds]   BUILD/tests has test_ops and test_flat
+# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds]   BUILD/tests has the programs
 # Exit code 1: findings, or a run that did not end in time; 77: no compute-sanitizer, or it refuses the device.
 set -uo pipefail
 build="$(cd "${1:?build folder}" && pwd)" out="${2:-sanitized}" seconds="${3:-150}"
@@ -24,7 +24,7 @@ run() { # tool, type, program
 }
 for check in memcheck racecheck; do
   for type in f32 f16; do run "$check" "$type" test_ops & done
-  run "$check" f32 test_flat &
+  for program in test_flat test_device_select test_device_pictures; do run "$check" f32 "$program" & done
 done
 wait
 cat "$out"/*.sum
