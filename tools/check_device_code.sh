@@ -12,7 +12,7 @@ tool() { for v in 22 21 20 19; do command -v "$1-$v" && return; done; return 1; 
 skip() { echo "skipped: no $1 of version 19 or later (apt-get install llvm-19)"; exit 77; }
 objdump="$(tool llvm-objdump)" || skip llvm-objdump
 readelf="$(tool llvm-readelf)" || skip llvm-readelf
-hot='conv wgrad gemm bn select pictures'
+hot='conv_f16 conv_bf16 conv_f32 wgrad wgrad_tile gemm bn select pictures'
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 

@@ -30,6 +30,10 @@ void device_describe(const device *dev, device_description *out) {
         out->label[i] = (char)toupper((unsigned char)p.name[i]);
 }
 
+bool device_has_queue(const device *dev) {
+    return dev->api->queue;
+}
+
 bool device_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {
     return dev->api->memory != NULL && dev->api->memory(dev, free_bytes, total_bytes);
 }

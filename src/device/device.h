@@ -66,6 +66,7 @@ typedef struct device_properties {
 
 typedef struct device_api {
     const char *name;
+    bool queue; /* launches return before they are done, and run in their order */
     void (*close)(device *dev);
     void (*properties)(const device *dev, device_properties *out);
     bool (*memory)(device *dev, uint64_t *free_bytes, uint64_t *total_bytes); /* NULL: not known */
@@ -92,6 +93,12 @@ typedef struct device_api {
 
     ol_status (*compile)(device *dev, const op_record *op, kernel **out);
     void (*kernel_destroy)(device *dev, kernel *k);
+    /* Packed copies of parameters, where a device makes those of all kernels of a plan at once (else NULL, and launch
+     * looks at params_changed). Kernels that are NULL are passed over; addresses must not change afterwards. */
+    ol_status (*packing_create)(device *dev, kernel *const *kernels, const kernel_memory *const *memory, size_t n,
+                                void **packing);
+    ol_status (*packing_run)(device *dev, void *packing);
+    void (*packing_destroy)(device *dev, void *packing);
     ol_status (*launch)(device *dev, kernel *k, const kernel_memory *memory);
     /* Around a run: claim threads or a stream, wait for the end. May be NULL. */
     ol_status (*run_begin)(device *dev);
@@ -118,6 +125,7 @@ typedef struct device_api {
     ol_status (*select)(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
     /* device/pictures.h; NULL where memory is the host's. */
+    ol_status (*bring_pictures)(device *dev, const picture_batch *batch);
     ol_status (*make_pictures)(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
     ol_status (*host_create)(device *dev, size_t bytes, void **out);
     void (*host_destroy)(device *dev, void *memory);

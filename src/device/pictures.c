@@ -6,6 +6,10 @@ bool device_makes_pictures(const device *dev) {
     return dev != NULL && dev->api->make_pictures != NULL;
 }
 
+ol_status device_bring_pictures(device *dev, const picture_batch *b) {
+    return dev->api->bring_pictures(dev, b);
+}
+
 ol_status device_make_pictures(device *dev, const picture_batch *b, device_buffer *out, size_t offset_bytes) {
     size_t bytes, end;
     if (!size_mul((size_t)b->n * (size_t)b->channels, (size_t)b->h * (size_t)b->w, &bytes) ||

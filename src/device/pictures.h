@@ -20,7 +20,11 @@ typedef struct picture_batch {
 } picture_batch;
 
 bool device_makes_pictures(const device *dev);
-/* Into `out` from `offset_bytes` on. The host memory is free again on return. */
+/* Copies what the next device_make_pictures needs, beside what the device has to do, so that it waits for nothing. May
+ * be left out. */
+ol_status device_bring_pictures(device *dev, const picture_batch *batch);
+/* Into `out` from `offset_bytes` on, after what the device has to do; does not wait for it. Recipes and pixels are free
+ * again on return. */
 ol_status device_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
 
 /* Host memory that copies to the device at full speed (page-locked). */

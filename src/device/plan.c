@@ -22,6 +22,7 @@ struct plan {
     void **address; /* of each tensor; NULL: bound later */
     size_t n_unbound;
     void *recording; /* of a run without repacking; NULL: none */
+    void *packing;   /* of all kernels, for these addresses; NULL: none, or the device packs kernel by kernel */
     unsigned n_runs; /* since the last change of a binding */
     bool params_fixed, params_changed, profiling, no_recording;
 };
@@ -158,7 +159,9 @@ ol_status plan_measure(ol_context *ctx, device *dev, const graph *g, size_t *byt
 
 static void recording_drop(plan *p) {
     if (p->recording != NULL) p->dev->api->recording_destroy(p->dev, p->recording);
+    if (p->packing != NULL) p->dev->api->packing_destroy(p->dev, p->packing);
     p->recording = NULL;
+    p->packing = NULL;
     p->n_runs = 0;
 }
 
@@ -253,8 +256,29 @@ static ol_status unbound_complain(const plan *p) {
     return OL_ERROR_INTERNAL;
 }
 
+static ol_status packing_create(plan *p) {
+    const size_t n = p->g->n_ops;
+    kernel **kernels = mem_alloc0(p->ctx, n, sizeof(kernel *));
+    const kernel_memory **memory = mem_alloc0(p->ctx, n, sizeof(const kernel_memory *));
+    ol_status status = kernels != NULL && memory != NULL ? OL_OK : OL_ERROR_MEMORY;
+    for (size_t i = 0; i < n && status == OL_OK; i++) {
+        kernels[i] = p->ops[i].kernel;
+        memory[i] = &p->ops[i].memory;
+    }
+    if (status == OL_OK) status = p->dev->api->packing_create(p->dev, kernels, memory, n, &p->packing);
+    mem_free(p->ctx, memory);
+    mem_free(p->ctx, kernels);
+    return status;
+}
+
+static ol_status pack(plan *p) {
+    if (p->dev->api->packing_create == NULL) return OL_OK;
+    const ol_status status = p->packing == NULL ? packing_create(p) : OL_OK;
+    return status == OL_OK ? p->dev->api->packing_run(p->dev, p->packing) : status;
+}
+
 static ol_status ops_launch(plan *p, bool changed) {
-    ol_status status = OL_OK;
+    ol_status status = changed ? pack(p) : OL_OK;
     for (size_t i = 0; i < p->g->n_ops && status == OL_OK; i++) {
         plan_op *op = &p->ops[i];
         if (op->kernel == NULL) continue;
@@ -292,7 +316,7 @@ static ol_status ops_run(plan *p) {
     return ops_launch(p, changed);
 }
 
-ol_status plan_run(plan *p) {
+static ol_status run(plan *p, bool waits) {
     if (p->n_unbound > 0) return unbound_complain(p);
     ol_status status = run_begin(p);
     if (status != OL_OK) return status;
@@ -300,9 +324,18 @@ ol_status plan_run(plan *p) {
     if (status == OL_OK) {
         p->params_changed = false;
         p->n_runs++;
+        if (!waits) return OL_OK;
     }
     const ol_status end = run_end(p);
     return status != OL_OK ? status : end;
+}
+
+ol_status plan_run(plan *p) {
+    return run(p, true);
+}
+
+ol_status plan_start(plan *p) {
+    return run(p, !device_has_queue(p->dev));
 }
 
 size_t plan_memory_bytes(const plan *p) {

@@ -30,6 +30,8 @@ ol_status plan_locate(const plan *p, tensor_ref t, device_buffer **buffer, size_
  * Plans of derived graphs (training) always repack. */
 void plan_params_changed(plan *p);
 ol_status plan_run(plan *p);
+/* The same without waiting for the end where a device has a queue; what is asked of the device later comes after it. */
+ol_status plan_start(plan *p);
 
 /* Bytes of the activation arena plus scratch and packed weights. */
 size_t plan_memory_bytes(const plan *p);
@@ -48,6 +50,8 @@ typedef struct device_description {
     uint64_t memory_bytes;
 } device_description;
 void device_describe(const device *dev, device_description *out);
+/* Whether work goes on while the host does something else (plan_start). */
+bool device_has_queue(const device *dev);
 /* False where the device does not say (CPUs). Free memory of 0 means that the driver does not tell. */
 bool device_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out); /* cleared */

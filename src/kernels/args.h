@@ -17,6 +17,11 @@ typedef int32_t gpu_i32;
 typedef uint32_t gpu_u32;
 #endif
 
+/* Division of numbers below 2^31 by a number that the host knows: (n * multiplier / 2^32 + n) >> shift. */
+typedef struct gpu_divisor {
+    gpu_u32 multiplier, shift;
+} gpu_divisor;
+
 /* Gathering convolution: out(n, y*os+oy, x*os+ox, k) = sum over taps (j,i) and c of
  *   in(n, y*is + dy0 + j*ddy, x*is + dx0 + i*ddx, c) * w[k][j][i][c]   with zeros outside the picture.
  * Forward: os=1, is=stride, dy0=-pad, ddy=dilation. Gradient of the input at stride 1: channels swapped, taps mirrored;
@@ -25,14 +30,14 @@ typedef struct conv_args {
     gpu_address in, weight, out;
     gpu_address bias;     /* f32 [k], 0: none */
     gpu_address residual; /* added after the activation; 0: none */
-    gpu_address stats;    /* f32 [row blocks][2][ldstats]: mean and sum of squared deviations of the block; 0: none */
     gpu_i32 n, h, w, c, ld_in;
-    gpu_i32 gh, gw;                                              /* grid of output pixels computed by this launch */
-    gpu_i32 oh, ow, k, k_logical, ld_out, ld_residual, ld_stats; /* bias has k_logical entries */
+    gpu_i32 gh, gw;                                    /* grid of output pixels computed by this launch */
+    gpu_i32 oh, ow, k, k_logical, ld_out, ld_residual; /* bias has k_logical entries */
     gpu_i32 in_step, out_step, out_y, out_x;
     gpu_i32 taps_y, taps_x, dy0, dx0, ddy, ddx;
     gpu_i32 act;
-    gpu_i32 accumulate; /* add to what is in `out` */
+    gpu_i32 scattered; /* grid pixel m is not output pixel m */
+    gpu_divisor by_gw, by_gh;
 } conv_args;
 
 /* Weight gradient: for each tap (j,i), k, c: partial[split][k][j][i][c] = sum over the split's pixels of
@@ -45,13 +50,28 @@ typedef struct wgrad_args {
     gpu_i32 pixels_per_split; /* multiple of 32 */
 } wgrad_args;
 
+/* The same for half-precision maps by pieces of the picture: a piece of tile_h x tile_w output pixels, `pixels` of them
+ * with padding to a multiple of 16, and the halo_h x halo_w input pixels that they need. Waves stand wk deep in blocks
+ * of output channels, wc in blocks of input channels, the rest share the pixels. `stages` pieces fit shared memory. */
+typedef struct wgrad_tile_args {
+    gpu_address in, dy, partial; /* f32 [splits][k][taps*c] */
+    gpu_i32 h, w, c, ld_in;
+    gpu_i32 oh, ow, k, ld_dy;
+    gpu_i32 step, dy0, dx0, ddy, ddx;
+    gpu_i32 tile_h, tile_w, pixels, halo_h, halo_w;
+    gpu_i32 tiles_y, tiles_x, tiles, tiles_per_split;
+    gpu_i32 wk, wc, slices_c, stages; /* block y = (k slice) * slices_c + (c slice) */
+    gpu_divisor by_tiles_x, by_tiles_y;
+} wgrad_tile_args;
+enum { WGRAD_TILE_BYTES = 47104, WGRAD_TILE_PIXELS = 128, WGRAD_TILE_HALO = 768 };
+
 /* k, c: logical; partial has k_padded rows of taps * c_padded. */
 typedef struct wgrad_reduce_args {
     gpu_address partial, grad;
     gpu_i32 splits, k, c, taps, k_padded, c_padded;
 } wgrad_reduce_args;
 
-/* Batch norm: rows are pixels (n*h*w). A block takes rows_per_block rows and groups*8 channels: grid (row blocks,
+/* Batch norm: rows are pixels (n*h*w). A block takes rows_per_block rows and groups*4 channels: grid (row blocks,
  * channel blocks). */
 typedef struct bn_stats_args {
     gpu_address x, stats; /* f32 [row blocks][2][ld_stats] */
@@ -113,15 +133,23 @@ typedef struct planes_args {
     float scale; /* from_planes: the loss scale of mixed precision */
 } planes_args;
 
-typedef struct pack_args {
+/* One packed copy of a convolution's weights. */
+enum { PACK_F32, PACK_F16, PACK_BF16, PACK_BLOCK = 1024 };
+typedef struct pack_item {
     gpu_address weight, packed;
     gpu_i32 k, c, kernel_y, kernel_x;
     gpu_i32 rows_padded, reduction_padded, taps_y, taps_x, y0, y_step, x0, x_step, transposed;
+    gpu_i32 type, first_block, unused;
+} pack_item;
+
+typedef struct pack_args {
+    gpu_address items;
+    gpu_i32 n;
 } pack_args;
 
 typedef struct bias_grad_args {
-    gpu_address dy, grad;
-    gpu_i32 pixels, c, ld_dy;
+    gpu_address dy, partial; /* f32 [row blocks][c] */
+    gpu_i32 rows, c, ld_dy, groups, rows_per_block;
 } bias_grad_args;
 
 typedef struct decode_args {
@@ -155,9 +183,8 @@ typedef struct depthwise_args {
     gpu_i32 n, h, w, oh, ow, c, c_logical, ld_in, ld_out, ld_residual, kernel, step, pad, dilation, mirrored, act;
 } depthwise_args;
 
-/* Also for packing: grad (c, taps) -> partial [taps][c]. */
 typedef struct depthwise_wgrad_args {
-    gpu_address in, dy, partial, grad;
+    gpu_address in, dy, partial;
     gpu_i32 n, h, w, oh, ow, c, c_logical, ld_in, ld_dy, kernel, step, pad, dilation, groups, rows_per_block, blocks;
 } depthwise_wgrad_args;
 

@@ -1,5 +1,5 @@
-/* Depthwise convolution (one filter a channel) and its gradients; weights packed f32 [taps][c]. One thread eight
- * channels of a pixel. */
+/* Depthwise convolution (one filter a channel) and the gradient of its input; weights packed f32 [taps][c]. One thread
+ * eight channels of a pixel, or of a run of them. */
 #include "args.h"
 #include "gpu.h"
 
@@ -42,54 +42,59 @@ template <typename T> DEVICE void depthwise_body(const depthwise_args &a) {
 }
 KERNEL_TYPES(256, depthwise, depthwise_body, depthwise_args)
 
-/* partial[row block][tap][c]: block z is a tap, x a block of output pixels, y a block of groups*8 channels. */
-template <typename T> DEVICE void depthwise_wgrad_body(const depthwise_wgrad_args &a) {
-    SHARED __attribute__((aligned(16))) float scratch[256 * 8];
-    const i32 t = (i32)thread_x(), step = 256 / a.groups, slot = t % a.groups, first = t / a.groups;
-    const i32 channel = ((i32)block_y() * a.groups + slot) * 8, tap = (i32)block_z(), j = tap / a.kernel,
-              i = tap % a.kernel;
-    const i32 rows = a.n * a.oh * a.ow, begin = (i32)block_x() * a.rows_per_block;
-    const i32 end = begin + a.rows_per_block < rows ? begin + a.rows_per_block : rows;
-    const bool active = first < step && channel < a.c;
-    float sum[8];
-    zero8(sum);
-    for (i32 r = begin + first; r < end && active; r += step) {
-        const i32 x = r % a.ow, rest = r / a.ow, y = rest % a.oh, n = rest / a.oh;
-        const i32 sy = y * a.step - a.pad + j * a.dilation, sx = x * a.step - a.pad + i * a.dilation;
-        if ((u32)sy >= (u32)a.h || (u32)sx >= (u32)a.w) continue;
-        float v[8], d[8];
-        load8((const T *)a.in + (((i64)n * a.h + sy) * a.w + sx) * a.ld_in + channel, v);
-        load8((const T *)a.dy + (i64)r * a.ld_dy + channel, d);
+/* The same for 3 x 3 windows that move by one: a thread makes RUN neighbours in a row, which share what they read. */
+enum { RUN = 4 };
+template <typename T> DEVICE void depthwise3_body(const depthwise_args &a) {
+    const i32 groups = a.c / 8, runs = (a.ow + RUN - 1) / RUN, index = (i32)(block_x() * 256 + thread_x());
+    const i32 run = index / groups, channel = index % groups * 8, rest = run / runs, x = run % runs * RUN;
+    const i32 y = rest % a.oh, n = rest / a.oh;
+    if (n >= a.n) return;
+    const float *weight = (const float *)a.weight + channel, *bias = (const float *)a.bias;
+    /* the gradient of the input is the same with the window turned round */
+    const i32 pad = a.mirrored ? 2 - a.pad : a.pad;
+    float sum[RUN][8];
 #pragma unroll
-        for (int e = 0; e < 8; e++) sum[e] = fma_f(v[e], d[e], sum[e]);
-    }
-    store8(scratch + t * 8, sum);
-    barrier();
-    if (!active || first != 0) return;
-    for (i32 r = 1; r < step; r++) {
-        float other[8];
-        load8(scratch + (r * a.groups + slot) * 8, other);
+    for (int e = 0; e < 8; e++) sum[0][e] = bias && channel + e < a.c_logical ? bias[channel + e] : 0.0f;
 #pragma unroll
-        for (int e = 0; e < 8; e++) sum[e] += other[e];
+    for (int q = 1; q < RUN; q++)
+#pragma unroll
+        for (int e = 0; e < 8; e++) sum[q][e] = sum[0][e];
+#pragma unroll 1
+    for (i32 j = 0; j < 3; j++) {
+        const i32 sy = y - pad + j;
+        if ((u32)sy >= (u32)a.h) continue;
+        const T *row = (const T *)a.in + ((i64)n * a.h + sy) * a.w * a.ld_in + channel;
+        float w[3][8];
+#pragma unroll
+        for (int i = 0; i < 3; i++) load8(weight + (i64)(a.mirrored ? 8 - j * 3 - i : j * 3 + i) * a.c, w[i]);
+#pragma unroll
+        for (int q = 0; q < RUN + 2; q++) {
+            const i32 sx = x - pad + q;
+            if ((u32)sx >= (u32)a.w) continue;
+            float v[8];
+            load8(row + (i64)sx * a.ld_in, v);
+#pragma unroll
+            for (int i = 0; i < 3; i++) {
+                if (q - i < 0 || q - i >= RUN) continue;
+#pragma unroll
+                for (int e = 0; e < 8; e++) sum[q - i][e] = fma_f(v[e], w[i][e], sum[q - i][e]);
+            }
+        }
     }
-    store8((float *)a.partial + ((i64)block_x() * a.kernel * a.kernel + tap) * a.c + channel, sum);
+    const i64 pixel = ((i64)n * a.oh + y) * a.ow + x;
+#pragma unroll
+    for (int q = 0; q < RUN; q++) {
+        if (x + q >= a.ow) break;
+        float more[8];
+        zero8(more);
+        if (a.residual) load8((const T *)a.residual + (pixel + q) * a.ld_residual + channel, more);
+        if (a.act != GPU_ACT_NONE) {
+#pragma unroll
+            for (int e = 0; e < 8; e++) sum[q][e] = activate_as<T, -1>(sum[q][e], a.act);
+        }
+#pragma unroll
+        for (int e = 0; e < 8; e++) sum[q][e] += more[e];
+        store8((T *)a.out + (pixel + q) * a.ld_out + channel, sum[q]);
+    }
 }
-KERNEL_TYPES(256, depthwise_wgrad, depthwise_wgrad_body, depthwise_wgrad_args)
-
-/* grad (c, taps) += sum over blocks of partial[block][tap][c]. */
-KERNEL(256) depthwise_wgrad_reduce(depthwise_wgrad_args a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, tap = index % taps,
-              c = index / taps;
-    if (c >= a.c_logical) return;
-    float sum = 0.0f;
-    for (i32 b = 0; b < a.blocks; b++) sum += ((const float *)a.partial)[((i64)b * taps + tap) * a.c + c];
-    ((float *)a.grad)[index] += sum;
-}
-
-/* (c, taps) f32 -> [taps][padded c] f32. */
-KERNEL(256) depthwise_pack(depthwise_wgrad_args a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.kernel * a.kernel, c = index % a.c,
-              tap = index / a.c;
-    if (tap >= taps) return;
-    ((float *)a.partial)[index] = c < a.c_logical ? ((const float *)a.grad)[c * taps + tap] : 0.0f;
-}
+KERNEL_TYPES(256, depthwise3, depthwise3_body, depthwise_args)

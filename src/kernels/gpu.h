@@ -43,6 +43,7 @@ typedef f16 f16x16 __attribute__((ext_vector_type(16)));
 /* clang ignores launch_bounds on AMD and would compile for 1024 threads, that is, for few registers */
 #define KERNEL(threads)                                                                                                \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
+#define KERNEL_RESIDENT(threads, blocks) KERNEL(threads)
 #if defined(__GFX9__)
 #define WAVE 64
 #else
@@ -74,6 +75,10 @@ DEVICE void barrier_global() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+/* Keeps the compiler from taking work of what follows into what is before, where that would cost too many registers. */
+DEVICE void keep_order() {
+    __builtin_amdgcn_sched_barrier(0);
+}
 DEVICE i32 shuffle_bits(i32 v, i32 lane) {
     return __builtin_amdgcn_ds_bpermute(lane << 2, v);
 }
@@ -100,7 +105,11 @@ DEVICE float sqrt_exact(float x) {
 }
 #else
 #define KERNEL(threads) extern "C" __attribute__((global)) __attribute__((launch_bounds(threads))) void
-#define WAVE            32
+/* Registers are held down so that this many blocks fit on a multiprocessor (on AMD, where register files are larger,
+ * the compiler's own choice). */
+#define KERNEL_RESIDENT(threads, blocks)                                                                               \
+    extern "C" __attribute__((global)) __attribute__((launch_bounds(threads, blocks))) void
+#define WAVE 32
 DEVICE u32 thread_x() {
     return (u32)__nvvm_read_ptx_sreg_tid_x();
 }
@@ -122,6 +131,7 @@ DEVICE void barrier() {
 DEVICE void barrier_global() {
     __syncthreads();
 }
+DEVICE void keep_order() {}
 DEVICE float shuffle_xor(float v, i32 mask) {
     return __builtin_bit_cast(float, __nvvm_shfl_sync_bfly_i32(~0u, __builtin_bit_cast(i32, v), mask, 31));
 }
@@ -158,6 +168,10 @@ DEVICE float abs_f(float a) {
 }
 DEVICE float fma_f(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
+}
+/* n / d for a divisor that the host has prepared. */
+template <typename D> DEVICE u32 divide(u32 n, const D &d) {
+    return ((u32)((u64)n * d.multiplier >> 32) + n) >> d.shift;
 }
 DEVICE u32 min_u(u32 a, u32 b) {
     return a < b ? a : b;
@@ -206,6 +220,26 @@ DEVICE float activate_slope(float x, i32 act) {
     if (act == GPU_ACT_RELU) return x > 0.0f ? 1.0f : 0.0f;
     const float s = sigmoid_f(x);
     return act == GPU_ACT_SILU ? s * (1.0f + x * (1.0f - s)) : s * (1.0f - s);
+}
+
+/* The same with the activation known to the compiler (-1: as `act` says), and for maps in half precision, whose results
+ * are rounded to 11 bits, by the hardware's exponential and reciprocal: they are 1e-6 exact. */
+template <typename T> DEVICE float sigmoid_as(float x) {
+    if constexpr (sizeof(T) == 4) return sigmoid_f(x);
+    return rcp_fast(1.0f + exp2_fast(x * -1.44269504f));
+}
+template <typename T, int ACT> DEVICE float activate_as(float x, i32 act) {
+    if constexpr (ACT == GPU_ACT_NONE) return x;
+    if constexpr (ACT == GPU_ACT_SILU) return x * sigmoid_as<T>(x);
+    return activate(x, act);
+}
+template <typename T, int ACT> DEVICE float activate_slope_as(float x, i32 act) {
+    if constexpr (ACT == GPU_ACT_NONE) return 1.0f;
+    if constexpr (ACT == GPU_ACT_SILU) {
+        const float s = sigmoid_as<T>(x);
+        return s * (1.0f + x * (1.0f - s));
+    }
+    return activate_slope(x, act);
 }
 
 /* ---- element types: kernels are templates over float, f16 and bf16 ---- */
@@ -280,6 +314,37 @@ template <typename T> DEVICE void load4(const T *p, float v[4]) {
         v[2 * i + 1] = to_float(__builtin_bit_cast(T, (u16)(b[i] >> 16)));
     }
 }
+/* Four elements as they lie in memory: several are fetched before the first is worked on. */
+template <typename T> struct packed4 {
+    u32x2 b;
+    DEVICE_MEMBER void fetch(const T *p) { b = *(const u32x2 *)p; }
+    DEVICE_MEMBER void unpack(float v[4]) const {
+#pragma unroll
+        for (i32 i = 0; i < 4; i++) v[i] = to_float(__builtin_bit_cast(T, (u16)(b[i / 2] >> (i % 2 * 16) & 0xFFFFu)));
+    }
+};
+template <> struct packed4<float> {
+    f32x4 b;
+    DEVICE_MEMBER void fetch(const float *p) { b = *(const f32x4 *)p; }
+    DEVICE_MEMBER void unpack(float v[4]) const {
+#pragma unroll
+        for (i32 i = 0; i < 4; i++) v[i] = b[i];
+    }
+};
+DEVICE void store4(float *p, const float v[4]) {
+    *(f32x4 *)p = (f32x4){v[0], v[1], v[2], v[3]};
+}
+template <typename T> DEVICE void store4(T *p, const float v[4]) {
+    u32x2 b;
+#pragma unroll
+    for (i32 i = 0; i < 2; i++)
+        b[i] = (u32) __builtin_bit_cast(u16, (T)v[2 * i]) | (u32) __builtin_bit_cast(u16, (T)v[2 * i + 1]) << 16;
+    *(u32x2 *)p = b;
+}
+DEVICE void zero4(float v[4]) {
+#pragma unroll
+    for (i32 i = 0; i < 4; i++) v[i] = 0.0f;
+}
 DEVICE void zero8(float v[8]) {
 #pragma unroll
     for (i32 i = 0; i < 8; i++) v[i] = 0.0f;
@@ -295,6 +360,17 @@ DEVICE void zero8(float v[8]) {
         body<f16>(a);                                                                                                  \
     }                                                                                                                  \
     KERNEL(threads) name##_bf16(args_t a) {                                                                            \
+        body<bf16>(a);                                                                                                 \
+    }
+
+#define KERNEL_TYPES_RESIDENT(threads, blocks, name, body, args_t)                                                     \
+    KERNEL_RESIDENT(threads, blocks) name##_f32(args_t a) {                                                            \
+        body<float>(a);                                                                                                \
+    }                                                                                                                  \
+    KERNEL_RESIDENT(threads, blocks) name##_f16(args_t a) {                                                            \
+        body<f16>(a);                                                                                                  \
+    }                                                                                                                  \
+    KERNEL_RESIDENT(threads, blocks) name##_bf16(args_t a) {                                                           \
         body<bf16>(a);                                                                                                 \
     }
 

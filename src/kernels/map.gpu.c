@@ -182,43 +182,6 @@ template <typename T> DEVICE void from_planes_body(const planes_args &a) {
 }
 KERNEL_TYPES(256, from_planes, from_planes_body, planes_args)
 
-/* Master weights f32 (K, C, taps_y, taps_x) to the packed form [rows][taps][reduction] of the convolution: forward rows
- * are K; transposed (gradient of the input) rows are C, and tap (j, i) of the packed form is tap (y0 + j*ystep, x0 +
- * i*xstep). */
-template <typename T> DEVICE void pack_weights_body(const pack_args &a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x()), taps = a.taps_y * a.taps_x;
-    const i32 r = index % a.reduction_padded, rest = index / a.reduction_padded, tap = rest % taps, row = rest / taps;
-    if (row >= a.rows_padded) return;
-    const i32 y = a.y0 + tap / a.taps_x * a.y_step, x = a.x0 + tap % a.taps_x * a.x_step;
-    const i32 k = a.transposed ? r : row, c = a.transposed ? row : r;
-    float v = 0.0f;
-    if (k < a.k && c < a.c) v = ((const float *)a.weight)[(((i64)k * a.c + c) * a.kernel_y + y) * a.kernel_x + x];
-    ((T *)a.packed)[index] = (T)v;
-}
-KERNEL_TYPES(256, pack_weights, pack_weights_body, pack_args)
-
-/* Channel sums of dy added to the gradient of a bias: one block a channel pair would starve small maps, so one block a
- * channel group of eight and a fixed order over pixels. */
-template <typename T> DEVICE void bias_grad_body(const bias_grad_args &a) {
-    SHARED __attribute__((aligned(16))) float scratch[256 * 8];
-    const i32 t = (i32)thread_x(), channel = (i32)block_x() * 8;
-    float sum[8];
-    zero8(sum);
-    for (i32 p = t; p < a.pixels; p += 256) {
-        float v[8];
-        load8((const T *)a.dy + (i64)p * a.ld_dy + channel, v);
-#pragma unroll
-        for (int e = 0; e < 8; e++) sum[e] += v[e];
-    }
-    store8(scratch + t * 8, sum);
-    barrier();
-    if (t >= 8 || channel + t >= a.c) return;
-    float total = 0.0f;
-    for (i32 i = 0; i < 256; i++) total += scratch[i * 8 + t];
-    ((float *)a.grad)[channel + t] += total;
-}
-KERNEL_TYPES(256, bias_grad, bias_grad_body, bias_grad_args)
-
 /* Boxes (N,4,A) and scores (N,nc,A) -> (N,4+nc,A): pixels and probabilities. One thread an element of the result. */
 KERNEL(256) detect_decode(decode_args a) {
     const i32 index = (i32)(block_x() * 256 + thread_x()), rows = 4 + a.nc;

@@ -38,6 +38,31 @@ template <typename T> DEVICE void stage_store(T *p, const staged<T> &s) {
     for (int i = 0; i < (int)sizeof(T) / 2; i++) ((u32x4 *)p)[i] = s.part[i];
 }
 
+/* Copies that go to shared memory without passing registers, where a card has them: loads of coming steps stay under
+ * way in numbers. An invalid piece becomes zeros; its address must be readable all the same. */
+#if defined(GPU_NVIDIA)
+#define TILE_ASYNC  1
+#define TILE_STAGES 3
+template <typename T> DEVICE void copy_async(T *to, const T *from, bool valid) {
+    const u32 at = (u32)(u64)(__attribute__((address_space(3))) const void *)to, bytes = valid ? 16 : 0;
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) / 2; i++)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :
+                     : "r"(at + 16 * (u32)i), "l"((const char *)from + 16 * i), "r"(bytes)
+                     : "memory");
+}
+DEVICE void copy_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Waits until at most LEFT of this thread's committed groups are under way. */
+template <int LEFT> DEVICE void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+#else
+#define TILE_STAGES 2
+#endif
+
 #if !defined(TILE_PLAIN)
 
 #if defined(TILE_MMA)
@@ -200,6 +225,78 @@ template <typename T> DEVICE void tile_mma(float *c, const fragment<T> &a, const
 #endif
 #endif /* !TILE_PLAIN */
 
+/* ---- operands that lie with the reduction as their slow index ---- */
+
+/* A fragment of a 16 x 16 x 16 product from rows that are not side by side: row k of the reduction starts `at` elements
+ * after `base`. A lane reads COLUMN_ROWS of the 16 rows; which ones, row_of_a and row_of_b say. */
+#if defined(TILE_MMA)
+#define COLUMN_ROWS 1
+DEVICE i32 row_of_a(i32 lane, i32) {
+    return lane % 8 + lane / 16 * 8;
+}
+DEVICE i32 row_of_b(i32 lane, i32) {
+    return lane % 16;
+}
+template <typename T> DEVICE void load_columns_a(fragment<T> &f, const T *base, const i32 at[1], i32 lane) {
+    ldmatrix_trans(f.r, base + at[0] + lane / 8 % 2 * 8);
+}
+template <typename T> DEVICE void load_columns_b(fragment<T> &f, const T *base, const i32 at[1], i32 lane) {
+    ldmatrix_trans(f.r, base + at[0] + lane / 16 * 8);
+}
+#else
+#if defined(TILE_MFMA)
+#define COLUMN_ROWS 4
+DEVICE i32 row_of_a(i32 lane, i32 i) {
+    return lane / 16 * 4 + i;
+}
+#elif defined(TILE_WMMA_GFX12)
+#define COLUMN_ROWS 8
+DEVICE i32 row_of_a(i32 lane, i32 i) {
+    return lane / 16 * 8 + i;
+}
+#else
+#define COLUMN_ROWS 16
+DEVICE i32 row_of_a(i32, i32 i) {
+    return i;
+}
+#endif
+DEVICE i32 row_of_b(i32 lane, i32 i) {
+    return row_of_a(lane, i);
+}
+#if defined(TILE_PLAIN)
+#define TILE_ACC (256 / WAVE)
+DEVICE i32 acc_row(i32 lane, i32 i) {
+    return lane / 16 * TILE_ACC + i;
+}
+DEVICE i32 acc_column(i32 lane, i32) {
+    return lane % 16;
+}
+template <typename T> struct fragment { const T *row[16]; };
+template <typename T> DEVICE void load_columns_a(fragment<T> &f, const T *base, const i32 at[16], i32) {
+#pragma unroll
+    for (int i = 0; i < 16; i++) f.row[i] = base + at[i];
+}
+template <typename T> DEVICE void tile_mma(float *c, const fragment<T> &a, const fragment<T> &b) {
+    const i32 lane = (i32)lane_id();
+#pragma unroll
+    for (int k = 0; k < 16; k++) {
+        const float v = to_float(b.row[k][acc_column(lane, 0)]);
+#pragma unroll
+        for (int e = 0; e < TILE_ACC; e++) c[e] = fma_f(to_float(a.row[k][acc_row(lane, e)]), v, c[e]);
+        keep_order();
+    }
+}
+#else
+template <typename T> DEVICE void load_columns_a(fragment<T> &f, const T *base, const i32 at[COLUMN_ROWS], i32 lane) {
+#pragma unroll
+    for (int i = 0; i < COLUMN_ROWS; i++) f.v[i] = base[at[i] + lane % 16];
+}
+#endif
+template <typename T> DEVICE void load_columns_b(fragment<T> &f, const T *base, const i32 at[COLUMN_ROWS], i32 lane) {
+    load_columns_a(f, base, at, lane);
+}
+#endif
+
 /* The accumulators of a block of 256 threads. `each` visits this thread's elements as f(row, column, value&). */
 template <typename T, int BM, int BN, int BK> struct block_plain {
     /* thread (ty, tx) of 16x16 owns rows ty + 16*i and columns tx + 16*j */
@@ -240,7 +337,7 @@ template <typename T, int BM, int BN, int BK> struct block_plain {
 
 #if !defined(TILE_PLAIN)
 template <typename T, int BM, int BN, int BK> struct block_matrix {
-    static constexpr int WAVES = 256 / WAVE, WN_WISH = BN >= 32 ? 2 : 1;
+    static constexpr int WAVES = 256 / WAVE, WN_WISH = BN % 32 == 0 ? 2 : 1;
     static constexpr int WM = WAVES / WN_WISH < BM / 16 ? WAVES / WN_WISH : BM / 16,
                          WN = WAVES / WM; /* waves down and across */
     static constexpr int ROW = tile_row<T, BK>::value;

@@ -125,16 +125,3 @@ WGRAD(bf16, bf16, 32, 64)
 WGRAD(bf16, bf16, 64, 64)
 WGRAD(float, f32, 32, 64)
 WGRAD(float, f32, 64, 64)
-
-/* grad (k, c, taps) in the dense order of the state dict += sum over splits of partial[split][k][tap][padded c]. */
-KERNEL(256) wgrad_reduce(wgrad_reduce_args a) {
-    const i32 index = (i32)(block_x() * 256 + thread_x());
-    if (index >= a.k * a.c * a.taps) return;
-    const i32 c = index % a.c, rest = index / a.c, tap = rest % a.taps, k = rest / a.taps;
-    const i64 plane = (i64)a.k_padded * a.taps * a.c_padded;
-    const float *p = (const float *)a.partial + ((i64)k * a.taps + tap) * a.c_padded + c;
-    float sum = 0.0f;
-    for (i32 s = 0; s < a.splits; s++) sum += p[s * plane];
-    float *grad = (float *)a.grad + ((i64)k * a.c + c) * a.taps + tap;
-    *grad += sum;
-}

@@ -47,14 +47,25 @@ static const char *bad_gradient(const train_run_state *r) {
     return first ? first->name : NULL;
 }
 
+/* The pictures of the failed batch still lie in its plan. */
+static ol_status images_copy(train_run_state *r, const step_plan *s, plan *to, tensor_ref image) {
+    const size_t bytes = (size_t)shape_elements(graph_shape(s->graph, s->refs.image));
+    uint8_t *host = mem_alloc(r->ctx, bytes, 1);
+    if (!host) return OL_ERROR_MEMORY;
+    ol_status status = plan_read(s->plan, s->refs.image, host, bytes);
+    if (status == OL_OK) status = plan_write(to, image, host, bytes);
+    mem_free(r->ctx, host);
+    return status;
+}
+
 /* Runs ops [begin, begin + DIAGNOSE_STRETCH) with readable outputs and copies the name of the first whose output is not
  * finite. */
-static ol_status stretch_check(train_run_state *r, const batch *b, size_t begin, bool *more, char *name,
+static ol_status stretch_check(train_run_state *r, const step_plan *s, size_t begin, bool *more, char *name,
                                size_t name_bytes) {
     const model_graph_options options = {.mode = MODEL_TRAIN,
-                                         .batch = b->n,
-                                         .height = b->h,
-                                         .width = b->w,
+                                         .batch = s->n,
+                                         .height = s->h,
+                                         .width = s->w,
                                          .compute = r->setup->compute,
                                          .image_u8 = true,
                                          .branches = MODEL_BOTH};
@@ -71,7 +82,7 @@ static ol_status stretch_check(train_run_state *r, const batch *b, size_t begin,
         if (g->tensors[g->ops[i].out[0]].role == ROLE_TEMP) graph_output_mark(g, g->ops[i].out[0], "inspected");
     if ((status = plan_create(r->ctx, r->setup->device, g, &p)) != OL_OK) goto fail;
     if ((status = param_store_bind(r->store, g, p)) != OL_OK) goto fail;
-    if ((status = run_write_images(r, p, refs.image, b)) != OL_OK) goto fail;
+    if ((status = images_copy(r, s, p, refs.image)) != OL_OK) goto fail;
     if ((status = plan_run(p)) != OL_OK) goto fail;
     for (size_t i = begin; i < end && name[0] == '\0'; i++) {
         const tensor_ref t = g->ops[i].out[0];
@@ -113,14 +124,14 @@ static void remedy_print(const train_run_state *r, char *buffer, size_t bytes) {
              kept ? r->last_path : "", kept ? ")" : "", precision);
 }
 
-ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][LOSS_ITEM_COUNT]) {
+ol_status run_diagnose(train_run_state *r, const step_plan *s, float items[2][LOSS_ITEM_COUNT]) {
     char terms[400], layer[200] = "", where[300];
     const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
     terms_print(items, terms, sizeof terms);
     const char *parameter = bad_parameter(r), *gradient = NULL;
     bool more = true;
     for (size_t begin = 0; !parameter && more && layer[0] == '\0'; begin += DIAGNOSE_STRETCH)
-        if (stretch_check(r, b, begin, &more, layer, sizeof layer) != OL_OK) {
+        if (stretch_check(r, s, begin, &more, layer, sizeof layer) != OL_OK) {
             ctx_clear(r->ctx);
             break;
         }

@@ -33,8 +33,10 @@ typedef struct train_run_state {
     int64_t last_step;   /* iteration of the last optimizer step */
     bool stepped;        /* gradients are clear */
     double loss_sums[3]; /* reported items of the epoch's batches */
-    int64_t n_objects;   /* of the last batch */
-    int64_t n_pictures;  /* seen in this epoch since it was started or resumed */
+    step_plan *begun;    /* of the batch that is on the device; NULL: none */
+    int64_t begun_objects;
+    int64_t n_objects;  /* of the last batch */
+    int64_t n_pictures; /* seen in this epoch since it was started or resumed */
     int height, width;
 
     results results;
@@ -52,11 +54,12 @@ typedef struct train_run_state {
 double run_clock(void); /* seconds, monotonic */
 
 /* --- step.c: one batch --- */
+/* Where a device has a queue, the batch is only begun: what came of it is read when the next one has been brought. */
 ol_status run_batch(train_run_state *r, const batch *b);
-/* The batch's pictures into a plan's input: copied, or made there from their recipes. */
-ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const batch *b);
+/* Reads what came of the batch that was begun last, and steps the optimizer; nothing when there is none. */
+ol_status run_batch_finish(train_run_state *r);
 /* --- diagnose.c: names the layer whose output or gradient is not finite and fails with OL_ERROR_NUMERIC --- */
-ol_status run_diagnose(train_run_state *r, const batch *b, float items[2][3]);
+ol_status run_diagnose(train_run_state *r, const step_plan *s, float items[2][3]);
 /* --- saved.c: checkpoints --- */
 ol_status run_save(train_run_state *r, const char *path);
 /* Whether last.pt is of this run: an earlier one may have left its file in the same folder. */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const batch *b) {
+static ol_status images_write(train_run_state *r, plan *p, tensor_ref image, const batch *b) {
     if (b->recipes == NULL)
         return plan_write(p, image, b->images, (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w);
     device_buffer *buffer;
@@ -16,7 +16,7 @@ ol_status run_write_images(train_run_state *r, plan *p, tensor_ref image, const 
 
 static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b) {
     const size_t n = (size_t)b->n, nc = (size_t)r->setup->model->desc.nc;
-    ol_status status = run_write_images(r, s->plan, s->refs.image, b);
+    ol_status status = images_write(r, s->plan, s->refs.image, b);
     if (status == OL_OK)
         status = plan_write(s->plan, s->refs.targets, b->targets, n * (size_t)b->max_targets * 5 * sizeof(float));
     if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->n_targets, n * sizeof(int32_t));
@@ -75,41 +75,66 @@ static void step_tell(train_run_state *r, int64_t iteration, float items[2][LOSS
     r->setup->on_step(r->setup->user, &step);
 }
 
-ol_status run_batch(train_run_state *r, const batch *b) {
-    const int64_t iteration = r->batch + (int64_t)r->schedule.batches * r->epoch;
-    step_plan *s;
+static int64_t iteration_of(const train_run_state *r) {
+    return r->batch + (int64_t)r->schedule.batches * r->epoch;
+}
+
+/* The optimizer step after the batch of `s`, or none because the gradients are not finite. */
+static ol_status step_take(train_run_state *r, const step_plan *s, float items[2][LOSS_ITEM_COUNT], int reported) {
+    const double scale = r->scaler.scale;
+    double norm;
+    ol_status status = optimizer_advance(r->opt, scale, &norm);
+    if (status == OL_OK) {
+        loss_scaler_grow(&r->scaler);
+    } else if (status == OL_ERROR_NUMERIC) {
+        if (!loss_scaler_back_off(&r->scaler)) return run_diagnose(r, s, items);
+        status = optimizer_skip(r->opt);
+    }
+    if (status != OL_OK) return status;
+    r->last_step = iteration_of(r);
+    r->stepped = true;
+    step_tell(r, r->last_step, items, s->n, reported, norm, scale);
+    return OL_OK;
+}
+
+ol_status run_batch_finish(train_run_state *r) {
+    const step_plan *s = r->begun;
     float items[2][LOSS_ITEM_COUNT];
-    rates_set(r, iteration);
-    ol_status status = step_plans_get(r->plans, b->n, b->h, b->w, &s);
-    if (status == OL_OK) status = batch_write(r, s, b);
-    if (status == OL_OK) status = plan_run(s->plan);
-    if (status == OL_OK) status = items_read(s, items);
+    if (s == NULL) return OL_OK;
+    r->begun = NULL;
+    ol_status status = items_read(s, items);
     if (status != OL_OK) return status;
     for (int branch = 0; branch < 2; branch++)
         for (int k = 0; k < LOSS_ITEM_COUNT; k++)
-            if (!isfinite(items[branch][k])) return run_diagnose(r, b, items);
+            if (!isfinite(items[branch][k])) return run_diagnose(r, s, items);
     const int reported = s->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
     r->stepped = false;
-    if (iteration - r->last_step >= schedule_accumulate(&r->schedule, iteration)) {
-        const double scale = r->scaler.scale;
-        double norm;
-        status = optimizer_advance(r->opt, scale, &norm);
-        if (status == OL_OK) {
-            loss_scaler_grow(&r->scaler);
-        } else if (status == OL_ERROR_NUMERIC) {
-            if (!loss_scaler_back_off(&r->scaler)) return run_diagnose(r, b, items);
-            status = optimizer_skip(r->opt);
-        }
+    if (iteration_of(r) - r->last_step >= schedule_accumulate(&r->schedule, iteration_of(r))) {
+        status = step_take(r, s, items, reported);
         if (status != OL_OK) return status;
-        r->last_step = iteration;
-        r->stepped = true;
-        step_tell(r, iteration, items, b->n, reported, norm, scale);
     }
     for (int k = 0; k < LOSS_ITEM_COUNT; k++) r->loss_sums[k] += (double)items[reported][k];
-    r->n_objects = b->n_objects;
-    r->n_pictures += b->n;
-    r->height = b->h;
-    r->width = b->w;
+    r->n_objects = r->begun_objects;
+    r->n_pictures += s->n;
+    r->height = s->h;
+    r->width = s->w;
     r->batch++;
     return OL_OK;
+}
+
+/* Pictures come while the device still works on the batch before; its losses are read after that, and the host's work
+ * on the step is done while the device has the next one to do. */
+ol_status run_batch(train_run_state *r, const batch *b) {
+    step_plan *s;
+    ol_status status = b->recipes != NULL ? device_bring_pictures(r->setup->device, b->recipes) : OL_OK;
+    if (status == OL_OK) status = run_batch_finish(r);
+    if (status != OL_OK) return status;
+    rates_set(r, iteration_of(r));
+    status = step_plans_get(r->plans, b->n, b->h, b->w, &s);
+    if (status == OL_OK) status = batch_write(r, s, b);
+    if (status == OL_OK) status = plan_start(s->plan);
+    if (status != OL_OK) return status;
+    r->begun = s;
+    r->begun_objects = b->n_objects;
+    return device_has_queue(r->setup->device) ? OL_OK : run_batch_finish(r);
 }

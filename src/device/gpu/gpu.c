@@ -12,6 +12,7 @@ typedef struct gpu_buffer {
     gpu_pointer address;
 } gpu_buffer;
 
+enum { RING_BYTES = 8 << 20, RING_LARGEST = 1 << 20 };
 enum { GPU_ERROR_MEMORY = 2 }; /* the same number in both libraries */
 
 /* Errors after which nothing works on the device any more: the same numbers in both libraries. */
@@ -97,7 +98,8 @@ static void gpu_close(device *dev) {
     if (call->bind(g->driver, g->index) == 0) {
         if (g->stream != NULL) call->stream_wait(g->driver, g->stream);
         if (g->staging != 0) call->release(g->driver, g->staging);
-        if (g->pictures != 0) call->release(g->driver, g->pictures);
+        if (g->ring != NULL) call->host_release(g->driver, g->ring);
+        gpu_pictures_destroy(g);
         if (g->pinned != NULL) call->host_release(g->driver, g->pinned);
         for (size_t i = 0; i < g->n_modules; i++) call->module_unload(g->driver, g->modules[i].handle);
         if (g->stream != NULL) call->stream_destroy(g->driver, g->stream);
@@ -156,8 +158,34 @@ static void gpu_buffer_destroy(device_buffer *base) {
     mem_free(g->base.ctx, b);
 }
 
+/* Room in the ring, which the host may write: what was there before is copied, since the ring starts anew only when the
+ * device has nothing more to do. NULL: there is no page-locked memory. */
+static ol_status ring_take(gpu_device *g, size_t bytes, void **room) {
+    *room = NULL;
+    if (g->ring == NULL && !g->ring_missing) {
+        void *memory = NULL;
+        g->ring_missing = g->driver->call.host_allocate(g->driver, &memory, RING_BYTES) != 0;
+        if (!g->ring_missing) g->ring = memory;
+    }
+    if (g->ring == NULL) return OL_OK;
+    if (g->ring_used + bytes > RING_BYTES) {
+        const ol_status status = wait(g);
+        if (status != OL_OK) return status;
+        g->ring_used = 0;
+    }
+    *room = g->ring + g->ring_used;
+    g->ring_used += (bytes + 255) / 256 * 256;
+    return OL_OK;
+}
+
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes) {
+    void *room = NULL;
     ol_status status = bind(g);
+    if (status == OL_OK && bytes > 0 && bytes <= RING_LARGEST) status = ring_take(g, bytes, &room);
+    if (status == OL_OK && room != NULL) {
+        memcpy(room, from, bytes);
+        return gpu_check(g, g->driver->call.to_device(g->driver, to, room, bytes, g->stream), "copying to the device");
+    }
     if (status == OL_OK && bytes > 0)
         status =
             gpu_check(g, g->driver->call.to_device(g->driver, to, from, bytes, g->stream), "copying to the device");
@@ -279,10 +307,6 @@ ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
     return room_ensure(g, &g->staging, &g->staging_bytes, bytes, "allocating a staging buffer");
 }
 
-ol_status gpu_pictures_ensure(gpu_device *g, size_t bytes) {
-    return room_ensure(g, &g->pictures, &g->pictures_bytes, bytes, "allocating room for a batch's pictures");
-}
-
 ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes) {
     if (bytes <= g->pinned_bytes) return OL_OK;
     if (g->pinned != NULL) g->driver->call.host_release(g->driver, g->pinned);
@@ -347,6 +371,7 @@ static ol_status gpu_tensor_read(device *dev, const void *address, const op_oper
 
 static const device_api gpu_api = {
     .name = "gpu",
+    .queue = true,
     .close = gpu_close,
     .properties = gpu_properties,
     .memory = gpu_memory,
@@ -364,6 +389,9 @@ static const device_api gpu_api = {
     .in_place = gpu_in_place,
     .compile = gpu_compile,
     .kernel_destroy = gpu_kernel_destroy,
+    .packing_create = gpu_packing_create,
+    .packing_run = gpu_packing_run,
+    .packing_destroy = gpu_packing_destroy,
     .launch = gpu_launch_all,
     .run_begin = gpu_run_begin,
     .run_end = gpu_run_end,
@@ -381,6 +409,7 @@ static const device_api gpu_api = {
     .flat_muon_destroy = gpu_flat_muon_destroy,
     .flat_muon_apply = gpu_flat_muon_apply,
     .select = gpu_select,
+    .bring_pictures = gpu_bring_pictures,
     .make_pictures = gpu_make_pictures,
     .host_create = gpu_host_create,
     .host_destroy = gpu_host_destroy,

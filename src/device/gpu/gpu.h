@@ -19,7 +19,7 @@ typedef struct gpu_module {
     void *handle;
 } gpu_module;
 
-#define GPU_MAX_MODULES 16
+#define GPU_MAX_MODULES 24
 
 typedef struct gpu_device {
     device base;
@@ -36,9 +36,11 @@ typedef struct gpu_device {
     size_t n_functions, function_capacity;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
-    gpu_pointer pictures; /* recipes and pixels of the batch that is made */
-    size_t pictures_bytes;
-    void *pinned; /* page-locked host memory for what comes back */
+    unsigned char *ring; /* page-locked: small copies to the device go through it and do not wait */
+    size_t ring_used;
+    bool ring_missing;             /* no page-locked memory: copies wait */
+    struct gpu_pictures *pictures; /* gpu_pictures.c; NULL: none were made yet */
+    void *pinned;                  /* page-locked host memory for what comes back */
     size_t pinned_bytes;
 } gpu_device;
 
@@ -64,16 +66,24 @@ typedef struct gpu_slot {
 typedef struct gpu_launch {
     void *function;
     unsigned grid[3];
-    bool packs; /* only when the parameters have changed */
     uint8_t n_slots;
     gpu_slot slots[GPU_MAX_SLOTS];
     _Alignas(16) unsigned char args[GPU_ARGS_BYTES];
 } gpu_launch;
 
+/* A packed copy of input `input`, at `own` bytes of the kernel's own memory. */
+typedef struct gpu_pack {
+    pack_item item; /* but for the addresses and the block */
+    int input;
+    uint64_t own;
+} gpu_pack;
+
 typedef struct gpu_kernel {
     kernel base;
     gpu_launch *launches;
     size_t n_launches, capacity;
+    gpu_pack *packs;
+    size_t n_packs, pack_capacity;
     gpu_pointer own; /* memory of its own: packed weights */
 } gpu_kernel;
 
@@ -97,6 +107,14 @@ void gpu_slot_add(gpu_launch *l, size_t at, gpu_slot_kind kind, int index, uint6
 uint64_t gpu_scratch_take(gpu_builder *b, size_t bytes);
 uint64_t gpu_own_take(gpu_builder *b, size_t bytes);
 
+/* gpu_pack.c: reserves a packed copy and says where it lies in the kernel's own memory; and all copies of a plan's
+ * kernels made by one launch. */
+uint64_t gpu_pack_add(gpu_builder *b, const pack_item *item, size_t element_bytes, int input);
+ol_status gpu_packing_create(device *dev, kernel *const *kernels, const kernel_memory *const *memory, size_t n,
+                             void **out);
+ol_status gpu_packing_run(device *dev, void *packing);
+void gpu_packing_destroy(device *dev, void *packing);
+
 /* gpu_fallback.c: ops without device code run on the host. */
 ol_status gpu_host_compile(gpu_device *g, const op_record *op, kernel **out);
 ol_status gpu_host_launch(gpu_device *g, gpu_kernel *k, const kernel_memory *m);
@@ -109,7 +127,6 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m);
 
 /* gpu.c: memory for host copies that change layout or come back at once; copies that wait. */
 ol_status gpu_staging_ensure(gpu_device *g, size_t bytes);
-ol_status gpu_pictures_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes);
 ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes);
@@ -130,6 +147,8 @@ ol_status gpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, co
 ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
 /* gpu_pictures.c: device/pictures.h on the GPU. */
+ol_status gpu_bring_pictures(device *dev, const picture_batch *batch);
+void gpu_pictures_destroy(gpu_device *g);
 ol_status gpu_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
 ol_status gpu_host_create(device *dev, size_t bytes, void **out);
 void gpu_host_destroy(device *dev, void *memory);
@@ -140,6 +159,19 @@ const char *gpu_type_suffix(dtype type);
 static inline int gpu_padded(int64_t channels) {
     return (int)((channels + 7) / 8 * 8);
 }
+
+/* gpu_norm_ops.c: a map's pixels cut into rows of blocks so that there are about four a multiprocessor, which are all
+ * resident, each with at least four rows a thread; a thread has four channels. */
+typedef struct gpu_rows_split {
+    int rows, groups, rows_per_block, blocks, channel_blocks;
+} gpu_rows_split;
+gpu_rows_split gpu_split_rows(const gpu_builder *b, const op_operand *t);
+
+/* gpu_conv_ops.c: n / d by a product and a shift, for n below 2^31 (args.h). */
+gpu_divisor gpu_divisor_of(int d);
+bool gpu_is_depthwise(const op_attr *attr, const shape *weight);
+/* True when a convolution of this form can run; else the builder's status says why not. */
+bool gpu_conv_supported(gpu_builder *b, const op_attr *attr, const shape *weight);
 
 /* One compile function a kind of op; the table is in gpu_ops.c. */
 typedef void (*gpu_compile_fn)(gpu_builder *b);

@@ -51,6 +51,7 @@ void gpu_kernel_destroy(device *dev, kernel *base) {
     if (base->on_host) gpu_host_kernel_deinit(g, k);
     if (k->own != 0) g->driver->call.release(g->driver, k->own);
     mem_free(dev->ctx, k->launches);
+    mem_free(dev->ctx, k->packs);
     mem_free(dev->ctx, k);
 }
 
@@ -89,7 +90,6 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m) {
     if (base->on_host) return gpu_host_launch(g, k, m);
     for (size_t i = 0; i < k->n_launches; i++) {
         gpu_launch *l = &k->launches[i];
-        if (l->packs && !m->params_changed) continue;
         for (int s = 0; s < l->n_slots; s++) {
             const gpu_pointer address = slot_address(k, &l->slots[s], m);
             memcpy(l->args + l->slots[s].at, &address, sizeof address);

@@ -3,16 +3,14 @@
 
 #include <stdio.h>
 
-typedef struct rows_split {
-    int rows, groups, rows_per_block, blocks, channel_blocks;
-} rows_split;
-
-/* Cuts rows so that there are about four blocks a multiprocessor, each with at least four rows a thread. */
-static rows_split split_rows(const gpu_builder *b, const op_operand *t) {
-    rows_split s = {.rows = (int)(t->shape.dim[0] * t->shape.dim[2] * t->shape.dim[3])};
-    const int groups = gpu_padded(t->shape.dim[1]) / 8, wanted = 4 * b->g->info.multiprocessors;
-    s.groups = groups < 32 ? groups : 32;
+/* Cuts rows so that there are about four blocks a multiprocessor, which are all resident, each with at least four rows
+ * a thread; a thread has four channels. */
+gpu_rows_split gpu_split_rows(const gpu_builder *b, const op_operand *t) {
+    gpu_rows_split s = {.rows = (int)(t->shape.dim[0] * t->shape.dim[2] * t->shape.dim[3])};
+    const int groups = gpu_padded(t->shape.dim[1]) / 4;
+    s.groups = groups < 64 ? groups : 64;
     s.channel_blocks = (groups + s.groups - 1) / s.groups;
+    const int wanted = (4 * b->g->info.multiprocessors + s.channel_blocks - 1) / s.channel_blocks;
     const int least = 256 / s.groups * 4, even = (s.rows + wanted - 1) / wanted;
     s.rows_per_block = even > least ? even : least;
     s.blocks = (s.rows + s.rows_per_block - 1) / s.rows_per_block;
@@ -28,7 +26,7 @@ static const char *typed(char buffer[32], const char *name, const op_operand *t)
 void gpu_compile_batch_norm(gpu_builder *b) {
     const op_record *op = b->op;
     const op_operand *x = &op->in[0], *y = &op->out[0];
-    const rows_split s = split_rows(b, x);
+    const gpu_rows_split s = gpu_split_rows(b, x);
     const int c = (int)x->shape.dim[1], padded = gpu_padded(c);
     char name[32];
     bn_finalize_args f = {.rows = s.rows,
@@ -53,7 +51,7 @@ void gpu_compile_batch_norm(gpu_builder *b) {
                            (unsigned)s.channel_blocks, 1);
         GPU_SLOT(l, bn_stats_args, x, SLOT_IN, 0, 0);
         GPU_SLOT(l, bn_stats_args, stats, SLOT_SCRATCH, 0, stats);
-        l = gpu_launch_add(b, "bn", "bn_finalize", &f, sizeof f, (unsigned)(c + 15) / 16, 1, 1);
+        l = gpu_launch_add(b, "bn", "bn_finalize", &f, sizeof f, (unsigned)padded / 4, 1, 1);
         GPU_SLOT(l, bn_finalize_args, stats, SLOT_SCRATCH, 0, stats);
     }
     GPU_SLOT(l, bn_finalize_args, mean, SLOT_OUT, 1, 0);
@@ -105,7 +103,7 @@ static void grad_slots(gpu_launch *l, uint64_t partial, uint64_t totals) {
 void gpu_compile_batch_norm_grad(gpu_builder *b) {
     const op_record *op = b->op;
     const op_operand *gy = &op->in[0], *x = &op->in[1], *gx = &op->out[0];
-    const rows_split s = split_rows(b, x);
+    const gpu_rows_split s = gpu_split_rows(b, x);
     const int c = (int)x->shape.dim[1], padded = gpu_padded(c);
     const bn_grad_args a = {.rows = s.rows,
                             .c = c,
@@ -126,8 +124,7 @@ void gpu_compile_batch_norm_grad(gpu_builder *b) {
     grad_slots(gpu_launch_add(b, "bn", typed(name, "bn_grad_reduce", x), &a, sizeof a, (unsigned)s.blocks,
                               (unsigned)s.channel_blocks, 1),
                partial, totals);
-    grad_slots(gpu_launch_add(b, "bn", "bn_grad_finalize", &a, sizeof a, (unsigned)(c + 15) / 16, 1, 1), partial,
-               totals);
+    grad_slots(gpu_launch_add(b, "bn", "bn_grad_finalize", &a, sizeof a, (unsigned)padded / 4, 1, 1), partial, totals);
     grad_slots(gpu_launch_add(b, "bn", typed(name, "bn_grad_apply", x), &a, sizeof a, (unsigned)s.blocks,
                               (unsigned)s.channel_blocks, 1),
                partial, totals);
