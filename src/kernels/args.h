@@ -37,6 +37,7 @@ typedef struct conv_args {
     gpu_i32 taps_y, taps_x, dy0, dx0, ddy, ddx;
     gpu_i32 act;
     gpu_i32 scattered; /* grid pixel m is not output pixel m */
+    gpu_i32 out_f32;   /* `out` is f32 though the inputs are half: 16 and 80 wide tiles, not scattered, no residual */
     gpu_divisor by_gw, by_gh;
 } conv_args;
 

@@ -133,6 +133,34 @@ template <typename T, int BM, int BN> DEVICE void conv_store(const conv_args &a,
     }
 }
 
+/* Outputs in float, which the accumulators are: half of the rows at a time, as they take twice the room. */
+template <typename T, int BM, int BN, typename A>
+DEVICE void conv_store_f32(const conv_args &a, T *memory, A &acc, i32 m0, i32 n0) {
+    constexpr int ROW = BN + 4, ROWS = BM / 2, GROUPS = BN / 8;
+    static_assert(ROWS * ROW * 4 <= conv_block<T, BM, BN>::ELEMENTS * (int)sizeof(T), "the rows do not fit");
+    const i32 m_total = a.n * a.gh * a.gw, columns = a.k_logical - n0;
+    const float *bias = (const float *)a.bias;
+    float *tile = (float *)memory;
+#pragma unroll 1
+    for (i32 begin = 0; begin < BM; begin += ROWS) {
+        acc.each([&](i32 row, i32 column, float v) {
+            if (row < begin || row >= begin + ROWS) return;
+            if (bias && column < columns) v += bias[n0 + column];
+            tile[(row - begin) * ROW + column] = column < columns ? activate(v, a.act) : 0.0f;
+        });
+        barrier();
+#pragma unroll 1
+        for (i32 item = (i32)thread_x(); item < ROWS * GROUPS; item += 256) {
+            const i32 r = item / GROUPS, channel = n0 + item % GROUPS * 8, m = m0 + begin + r;
+            if (m >= m_total || channel >= a.k) continue;
+            float v[8];
+            load8(tile + r * ROW + item % GROUPS * 8, v);
+            store8((float *)a.out + (i64)m * a.ld_out + channel, v);
+        }
+        barrier();
+    }
+}
+
 template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) {
     typedef conv_block<T, BM, BN> B;
     SHARED __attribute__((aligned(16))) T memory[B::ELEMENTS];
@@ -192,6 +220,12 @@ template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) 
         barrier();
     }
 #endif
+    if constexpr (sizeof(T) == 2 && (BN == 16 || BN == 80)) { /* the others need every register */
+        if (a.out_f32) {
+            conv_store_f32<T, BM, BN>(a, memory, acc, m0, n0);
+            return;
+        }
+    }
     if (a.act == GPU_ACT_NONE)
         conv_results<T, BM, BN, GPU_ACT_NONE>(a, memory, acc, n0);
     else if (a.act == GPU_ACT_SILU)

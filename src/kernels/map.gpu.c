@@ -182,6 +182,47 @@ template <typename T> DEVICE void from_planes_body(const planes_args &a) {
 }
 KERNEL_TYPES(256, from_planes, from_planes_body, planes_args)
 
+/* The same two for large maps: 64 pixels by 32 channels a block are turned round in shared memory, so that both sides
+ * move whole lines. Grid (blocks of pixels, blocks of channels, pictures). */
+template <typename T> DEVICE void flatten_body(const planes_args &a) {
+    SHARED float tile[32 * 65];
+    const i32 t = (i32)thread_x(), p0 = (i32)block_x() * 64, c0 = (i32)block_y() * 32, n = (i32)block_z();
+    const i32 pixel = p0 + t / 4, channel = c0 + t % 4 * 8;
+    float v[8];
+    zero8(v);
+    if (pixel < a.hw && channel < a.c_padded) load8((const T *)a.map + ((i64)n * a.hw + pixel) * a.ld + channel, v);
+#pragma unroll
+    for (int e = 0; e < 8; e++) tile[(t % 4 * 8 + e) * 65 + t / 4] = v[e];
+    barrier();
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const i32 row = t / 64 + 4 * i, p = p0 + t % 64;
+        if (c0 + row < a.c && p < a.hw)
+            ((float *)a.planes)[((i64)n * a.c + c0 + row) * a.length + a.offset + p] = tile[row * 65 + t % 64];
+    }
+}
+KERNEL_TYPES(256, flatten, flatten_body, planes_args)
+
+template <typename T> DEVICE void flatten_grad_body(const planes_args &a) {
+    SHARED float tile[32 * 65];
+    const i32 t = (i32)thread_x(), p0 = (i32)block_x() * 64, c0 = (i32)block_y() * 32, n = (i32)block_z();
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const i32 row = t / 64 + 4 * i, p = p0 + t % 64;
+        const bool in = c0 + row < a.c && p < a.hw;
+        tile[row * 65 + t % 64] =
+            in ? ((const float *)a.planes)[((i64)n * a.c + c0 + row) * a.length + a.offset + p] * a.scale : 0.0f;
+    }
+    barrier();
+    const i32 pixel = p0 + t / 4, channel = c0 + t % 4 * 8;
+    if (pixel >= a.hw || channel >= a.c_padded) return;
+    float v[8];
+#pragma unroll
+    for (int e = 0; e < 8; e++) v[e] = tile[(t % 4 * 8 + e) * 65 + t / 4];
+    store8((T *)a.map + ((i64)n * a.hw + pixel) * a.ld + channel, v);
+}
+KERNEL_TYPES(256, flatten_grad, flatten_grad_body, planes_args)
+
 /* Boxes (N,4,A) and scores (N,nc,A) -> (N,4+nc,A): pixels and probabilities. One thread an element of the result. */
 KERNEL(256) detect_decode(decode_args a) {
     const i32 index = (i32)(block_x() * 256 + thread_x()), rows = 4 + a.nc;

@@ -88,10 +88,15 @@ static ol_status run(const train_case_options *o, witness *w, char message[2048]
 #define SMALL "imgsz=64", "batch=2", "epochs=3", "workers=0", "warmup_epochs=1", "close_mosaic=1", "seed=3", "val=False"
 static const char *const sgd[] = {SMALL, "optimizer=SGD", "nbs=4", NULL};
 
+/* GPUs compute maps in the asked type, CPUs in f32 always. */
+static bool has_half(void) {
+    return strcmp(test_device_name(), "cpu") != 0;
+}
+
 /* On a device without half precision the scale is all that is left of it: a power of two that goes in and out. */
 static void scaled_losses_train_as_unscaled_ones(void **state) {
     (void)state;
-    if (strcmp(test_device_name(), "cpu") != 0) skip(); /* on others f16 is more than the scale */
+    if (has_half()) skip(); /* f16 is more than the scale there */
     scratch s = scratch_create(NULL, NULL);
     char message[2048];
     float weight[2];
@@ -115,6 +120,19 @@ static void scaled_losses_train_as_unscaled_ones(void **state) {
     scratch_destroy(&s);
 }
 
+/* The loss scale after the steps that a witness saw, and how many steps went well since it last fell: where maps are
+ * in f16 the first steps of a run overflow and look for the scale. */
+static double scale_after(const witness *w, int64_t *n_good) {
+    double scale = 65536.0;
+    *n_good = 0;
+    for (int i = 0; i < w->n_steps; i++) {
+        assert_true(w->steps[i].loss_scale == scale);
+        scale = w->steps[i].skipped ? scale / 2 : scale;
+        *n_good = w->steps[i].skipped ? 0 : *n_good + 1;
+    }
+    return scale;
+}
+
 /* A run that was stopped after its first epoch, its checkpoint given another loss scale. */
 static void resumable(scratch *s, train_case_options *o, checkpoint *c, double scale) {
     char message[2048];
@@ -126,9 +144,10 @@ static void resumable(scratch *s, train_case_options *o, checkpoint *c, double s
     assert_int_equal(run(o, &w, message, &weight), OL_ERROR_INTERRUPTED);
     o->resume_path = scratch_path(s, "run/weights/last.pt");
     if (checkpoint_read(s->ctx, o->resume_path, c) != OL_OK) fail_msg("%s", ol_context_message(s->ctx));
-    assert_true(value_as_double(value_get(c->scaler, "scale")) == 65536.0);
-    int64_t n_good = 0, interval = 0;
-    assert_true(value_as_int(value_get(c->scaler, "_growth_tracker"), &n_good) && n_good == w.n_steps);
+    int64_t n_good = 0, expected = 0, interval = 0;
+    assert_true(value_as_double(value_get(c->scaler, "scale")) == scale_after(&w, &expected));
+    assert_true(has_half() || expected == w.n_steps);
+    assert_true(value_as_int(value_get(c->scaler, "_growth_tracker"), &n_good) && n_good == expected);
     assert_true(value_as_int(value_get(c->scaler, "growth_interval"), &interval) && interval == 2000);
     value *map = value_map(&c->arena);
     assert_int_equal(value_set(&c->arena, map, "scale", value_float(&c->arena, scale)), OL_OK);
@@ -143,7 +162,7 @@ static void an_overflow_skips_the_step(void **state) {
     train_case_options o = {.settings = settings};
     checkpoint c;
     /* beyond what the device's gradients bear: f32 on CPUs, f16 elsewhere */
-    const int power = strcmp(test_device_name(), "cpu") == 0 ? 127 : 26;
+    const int power = has_half() ? 26 : 127;
     resumable(&s, &o, &c, ldexp(1.0, power));
     const int64_t updates = c.updates;
     char message[2048];
@@ -212,7 +231,7 @@ static void a_useless_scale_in_a_file_is_passed_over(void **state) {
         assert_int_equal(value_set(&c.arena, map, "scale", value_float(&c.arena, scales[i])), OL_OK);
         c.scaler = map;
         assert_int_equal(run(&o, &w, message, &weight), OL_ERROR_INTERRUPTED);
-        assert_true(w.n_steps > 0 && w.steps[0].loss_scale == 65536.0 && !w.steps[0].skipped);
+        assert_true(w.n_steps > 0 && w.steps[0].loss_scale == 65536.0 && (has_half() || !w.steps[0].skipped));
     }
     checkpoint_deinit(&c);
     scratch_destroy(&s);
@@ -221,7 +240,7 @@ static void a_useless_scale_in_a_file_is_passed_over(void **state) {
 /* Gradients that wait for their step are taken on by a run without scaling: divided by the stored scale. */
 static void waiting_gradients_keep_their_size_without_scaling(void **state) {
     (void)state;
-    if (strcmp(test_device_name(), "cpu") != 0) skip(); /* on others f16 is more than the scale */
+    if (has_half()) skip(); /* f16 is more than the scale there */
     scratch s = scratch_create(NULL, NULL);
     char message[2048];
     float weight[2];
@@ -297,9 +316,11 @@ typedef struct closeness {
     double items, norm;
 } closeness;
 
-/* Means over the steps: where two anchors of an object are nearly as good, a single step may differ by more. */
+/* Means over the steps (of the norms: over those that were taken): where two anchors of an object are nearly as good, a
+ * single step may differ by more. */
 static closeness compare_steps(const witness *full, const witness *w, const char *what) {
     closeness sum = {0};
+    int n_taken = 0;
     assert_int_equal(w->n_steps, full->n_steps);
     for (int i = 0; i < w->n_steps; i++) {
         const train_step *a = &full->steps[i], *b = &w->steps[i];
@@ -309,10 +330,11 @@ static closeness compare_steps(const witness *full, const witness *w, const char
         printf("%s step %d: items within %.2g, gradient norm within %.2g, loss scale %g%s\n", what, i + 1, at.items,
                at.norm, b->loss_scale, b->skipped ? ", skipped" : "");
         assert_true(isfinite(at.items) && isfinite(at.norm));
-        sum = (closeness){sum.items + at.items / w->n_steps, sum.norm + at.norm / w->n_steps};
+        sum = (closeness){sum.items + at.items, sum.norm + at.norm};
+        n_taken += !b->skipped;
     }
-    assert_false(w->steps[w->n_steps - 1].skipped);
-    return sum;
+    assert_true(n_taken >= w->n_steps / 4); /* the loss scale is found and lost again: it begins high */
+    return (closeness){sum.items / w->n_steps, sum.norm / n_taken};
 }
 
 /* The steps of a run in half precision against those of the same run in f32; and the limits against what the network

@@ -240,9 +240,23 @@ static int gpu_block(const device *dev, const graph *g, tensor_ref t) {
     return g->tensors[t].shape.rank == 4 && g->tensors[t].type == DTYPE_I32 ? 8 : 1;
 }
 
+/* A convolution's output that only goes into the detection maps. It stays f32: of all roundings in a half-precision
+ * model those of the raw boxes and scores weigh most (they are half of the error that the loss and the assignment of
+ * targets see), and these maps are small. */
+static bool is_head_map(const graph *g, tensor_ref t) {
+    const int32_t producer = g->tensors[t].producer;
+    if (producer < 0 || g->tensors[t].n_uses == 0) return false;
+    const graph_op *conv = &g->ops[producer];
+    if (conv->kind != OP_CONV2D || conv->attr.groups != 1 || conv->n_in > 3) return false;
+    for (size_t i = (size_t)producer + 1; i < g->n_ops; i++)
+        for (int k = 0; k < g->ops[i].n_in; k++)
+            if (g->ops[i].in[k] == t && g->ops[i].kind != OP_FLATTEN_CONCAT) return false;
+    return true;
+}
+
 static dtype gpu_element(const device *dev, const graph *g, tensor_ref t) {
     (void)dev;
-    return is_activation(g, t) ? g->compute : g->tensors[t].type;
+    return is_activation(g, t) && !is_head_map(g, t) ? g->compute : g->tensors[t].type;
 }
 
 static size_t gpu_private_bytes(const device *dev, const graph *g, tensor_ref t) {

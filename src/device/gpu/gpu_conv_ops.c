@@ -130,7 +130,7 @@ static int tile_width(const gpu_builder *b, int64_t rows, int columns) {
 
 static gpu_launch *conv_add(gpu_builder *b, conv_args *a, dtype type) {
     const int64_t rows = (int64_t)a->n * a->gh * a->gw;
-    const int width = tile_width(b, rows, a->k);
+    const int width = !a->out_f32 ? tile_width(b, rows, a->k) : a->k <= 16 ? 16 : 80;
     a->by_gw = gpu_divisor_of(a->gw);
     a->by_gh = gpu_divisor_of(a->gh);
     a->scattered = a->out_step != 1 || a->gh != a->oh || a->gw != a->ow;
@@ -146,7 +146,7 @@ static void conv_forward(gpu_builder *b) {
     const op_operand *x = &op->in[0], *w = &op->in[1], *y = &op->out[0];
     const tap_range ty = taps_forward(attr->kernel[0], attr->pad[0], attr->dilation[0]);
     const tap_range tx = taps_forward(attr->kernel[1], attr->pad[1], attr->dilation[1]);
-    const uint64_t packed = pack_add(b, &w->shape, y->type, ty, tx, false);
+    const uint64_t packed = pack_add(b, &w->shape, x->type, ty, tx, false);
     const bool bias = op->n_in > 2 && op->in[2].present, residual = op->n_in > 3 && op->in[3].present;
     conv_args a = {.n = (gpu_i32)x->shape.dim[0],
                    .h = (gpu_i32)x->shape.dim[2],
@@ -169,8 +169,9 @@ static void conv_forward(gpu_builder *b) {
                    .dx0 = tx.offset,
                    .ddy = ty.offset_step,
                    .ddx = tx.offset_step,
-                   .act = (gpu_i32)attr->act};
-    gpu_launch *l = conv_add(b, &a, y->type);
+                   .act = (gpu_i32)attr->act,
+                   .out_f32 = x->type != y->type};
+    gpu_launch *l = conv_add(b, &a, x->type);
     GPU_SLOT(l, conv_args, in, SLOT_IN, 0, 0);
     GPU_SLOT(l, conv_args, weight, SLOT_OWN, 0, packed);
     GPU_SLOT(l, conv_args, out, SLOT_OUT, 0, 0);

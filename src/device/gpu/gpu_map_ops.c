@@ -228,15 +228,19 @@ static planes_args planes_args_of(const op_operand *map, int64_t length, int64_t
                          .scale = 1.0f};
 }
 
+static gpu_launch *flatten_add(gpu_builder *b, const char *kernel_name, const op_operand *map, const planes_args *a) {
+    char name[32];
+    return gpu_launch_add(b, "map", typed(name, kernel_name, map), a, sizeof *a, (unsigned)(a->hw + 63) / 64,
+                          (unsigned)(a->c_padded + 31) / 32, (unsigned)a->n);
+}
+
 void gpu_compile_flatten_concat(gpu_builder *b) {
     const op_operand *y = &b->op->out[0];
-    char name[32];
     int64_t offset = 0;
     for (int i = 0; i < b->op->n_in; i++) {
         const op_operand *x = &b->op->in[i];
         const planes_args a = planes_args_of(x, y->shape.dim[2], offset);
-        gpu_launch *l = gpu_launch_add(b, "map", typed(name, "to_planes", x), &a, sizeof a,
-                                       blocks_of((int64_t)a.n * a.c * a.hw), 1, 1);
+        gpu_launch *l = flatten_add(b, "flatten", x, &a);
         GPU_SLOT(l, planes_args, map, SLOT_IN, i, 0);
         GPU_SLOT(l, planes_args, planes, SLOT_OUT, 0, 0);
         offset += a.hw;
@@ -245,10 +249,8 @@ void gpu_compile_flatten_concat(gpu_builder *b) {
 
 void gpu_compile_flatten_concat_grad(gpu_builder *b) {
     const op_operand *gy = &b->op->in[0], *gx = &b->op->out[0];
-    char name[32];
     const planes_args a = planes_args_of(gx, gy->shape.dim[2], b->op->attr->begin);
-    gpu_launch *l = gpu_launch_add(b, "map", typed(name, "from_planes", gx), &a, sizeof a,
-                                   blocks_of((int64_t)a.n * a.c_padded * a.hw), 1, 1);
+    gpu_launch *l = flatten_add(b, "flatten_grad", gx, &a);
     GPU_SLOT(l, planes_args, planes, SLOT_IN, 0, 0);
     GPU_SLOT(l, planes_args, map, SLOT_OUT, 0, 0);
 }
