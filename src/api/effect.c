@@ -119,7 +119,7 @@ ol_status effect_warn(ol_context *ctx, const settings *s, const char *mode) {
         const unsigned modes = row != NULL ? row->modes : group_modes[setting_infos[i].group];
         if ((modes & mode_bit(mode)) != 0 || (modes != 0 && !s->given[i])) continue;
         if (is_default(&scratch, s->values[i], defaults.values[i])) continue;
-        if (modes == 0)
+        if (row != NULL && modes == 0)
             ctx_log(ctx, OL_LOG_WARNING, "'%s' %s", setting_infos[i].name, row->why);
         else
             ctx_log(ctx, OL_LOG_WARNING, "'%s' changes nothing in mode '%s'", setting_infos[i].name, mode);
