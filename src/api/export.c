@@ -161,7 +161,8 @@ static ol_status check_arguments(ol_context *ctx, const settings *s, const struc
         return ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "argument 'quantize' takes 16 or 32 for format='%s' in this version",
                         f->name);
     if (s->batch < 1.0 || s->batch > 65536.0)
-        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'batch=%.15g' cannot be exported; give an int of 1 to 65536", s->batch);
+        return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'batch=%.15g' cannot be exported; give an int of 1 to 65536",
+                        s->batch);
     if (s->opset != SETTING_UNSET && (s->opset < ONNX_MIN_OPSET || s->opset > ONNX_MAX_OPSET))
         return ctx_fail(ctx, OL_ERROR_ARGUMENT, "'opset=%d' is out of range; valid opsets are %d to %d", s->opset,
                         ONNX_MIN_OPSET, ONNX_MAX_OPSET);

@@ -18,10 +18,10 @@ int command_run_mode(program *p);
 /* Logs the context's message as an error unless `status` is OL_OK; returns `status`. */
 ol_status command_report(program *p, ol_status status);
 
-/* First of all, before anything is printed: starts the program anew with a short GOMP_SPINCOUNT when a mode is asked for
- * and the user chose nothing. OpenMP's runtime reads this at load time only. Threads that spin for long while they wait
- * take the processor from the loader's and from other programs': on two cores with other work a training step took four
- * times as long. */
+/* First of all, before anything is printed: starts the program anew with a short GOMP_SPINCOUNT when a mode is asked
+ * for and the user chose nothing. OpenMP's runtime reads this at load time only. Threads that spin for long while they
+ * wait take the processor from the loader's and from other programs': on two cores with other work a training step took
+ * four times as long. */
 void threads_wait_briefly(int argc, char **argv);
 
 void help_usage(terminal *t);
