@@ -1,7 +1,8 @@
 /* Packs device code into one archive: pack_kernels OUT ROOT ROOT/target/module…
- * Layout, little endian: "OLKERN01", u32 entries, u32 frames, entries {char target[16], module[16]; u32 frame, reserved; u64 offset, bytes},
- * frames {u64 offset in the file, compressed bytes, bytes}, then the frames. Objects of one family of architectures (the first four letters
- * and digits of the target) share a frame, since they are almost equal. Each object is followed by a NUL, so that PTX is a string. */
+ * Layout, little endian: "OLKERN01", u32 entries, u32 frames, entries {char target[16], module[16]; u32 frame,
+ * reserved; u64 offset, bytes}, frames {u64 offset in the file, compressed bytes, bytes}, then the frames. Objects of
+ * one family of architectures (the first four letters and digits of the target) share a frame, since they are almost
+ * equal. Each object is followed by a NUL, so that PTX is a string. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,5 +16,4 @@ ol_status resize_long_side(ol_context *ctx, const image *src, int imgsz, image *
 /* (H,W,3) B,G,R -> planes (3,H,W) R,G,B, or B,G,R when `keep_bgr`; one channel: plain copy. */
 void planes_from_image(const image *src, bool keep_bgr, uint8_t *planes);
 
-
 #endif

@@ -35,7 +35,6 @@ ol_status model_set_names(model *m, const char *const *names, int n);
 /* False when all names are the placeholder digits of their index. */
 bool names_are_real(const char *const *names, int n);
 
-
 /* What a weights file offers, in the terms of this room. `yaml` may be NULL for files that carry none (`name` is used).
  */
 typedef struct model_source {

@@ -45,5 +45,4 @@ void val_print_class(text *out, const val_report *r, int k);
 /* "Speed: 1.4ms preprocess, …" */
 void val_print_speed(text *out, const val_report *r);
 
-
 #endif
