@@ -37,6 +37,8 @@ const char *onnx_emit_nms(onnx_model *o, const char *decoded, int nc, int max_de
 
 /* A slice [begin, end) along one axis, as a node. */
 const char *onnx_slice(onnx_model *o, const char *x, int64_t axis, int64_t begin, int64_t end);
+/* n parts of the given sizes along one axis. */
+void onnx_split(onnx_model *o, const char *x, int64_t axis, const int64_t *sizes, const char **parts, size_t n);
 const char *onnx_concat(onnx_model *o, const char *const *x, size_t n, int64_t axis);
 const char *onnx_reshape(onnx_model *o, const char *x, const int64_t *dims,
                          size_t n_dims); /* 0 copies, -1 is inferred */

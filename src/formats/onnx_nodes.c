@@ -6,6 +6,14 @@ const char *onnx_slice(onnx_model *o, const char *x, int64_t axis, int64_t begin
     return onnx_node(o, "Slice", ONNX_IN(x, starts, ends, axes), ONNX_NONE);
 }
 
+void onnx_split(onnx_model *o, const char *x, int64_t axis, const int64_t *sizes, const char **parts, size_t n) {
+    if (onnx_model_opset(o) >= 13) /* sizes were an attribute before they became an input */
+        onnx_node_multi(o, "Split", ONNX_IN(x, onnx_ints(o, sizes, n)), ONNX_ATTR({"axis", .integer = axis}), parts, n);
+    else
+        onnx_node_multi(o, "Split", ONNX_IN(x),
+                        ONNX_ATTR({"axis", .integer = axis}, {"split", .ints = sizes, .n_ints = n}), parts, n);
+}
+
 const char *onnx_concat(onnx_model *o, const char *const *x, size_t n, int64_t axis) {
     return onnx_node(o, "Concat", x, n, ONNX_ATTR({"axis", .integer = axis}));
 }

@@ -1,11 +1,14 @@
 /* Selection of detections inside an exported graph. */
 #include "formats/onnx_graph.h"
 
-/* (N,4+nc,A) -> boxes (N,A,4) and scores (N,A,nc). */
+/* (N,4+nc,A) -> boxes (N,A,4) and scores (N,A,nc). One Split, since OpenVINO 2026.4 takes a Slice away when it begins
+ * at 0 and feeds a GatherElements. */
 static void split_rows(onnx_model *o, const char *decoded, int nc, const char **boxes, const char **scores) {
     const char *rows = onnx_node(o, "Transpose", ONNX_IN(decoded), ONNX_ATTR({"perm", ONNX_INTS(0, 2, 1)}));
-    *boxes = onnx_slice(o, rows, 2, 0, 4);
-    *scores = onnx_slice(o, rows, 2, 4, 4 + nc);
+    const char *parts[2];
+    onnx_split(o, rows, 2, (int64_t[]){4, nc}, parts, 2);
+    *boxes = parts[0];
+    *scores = parts[1];
 }
 
 /* The k largest along the last axis; out[0] values, out[1] int64 indices. */

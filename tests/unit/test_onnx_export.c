@@ -74,6 +74,19 @@ static size_t count_ops(const exported *e, const char *op) {
     return n;
 }
 
+/* What OpenVINO 2026.4 mistakes for a part that can be left out (formats/onnx_tail.c). */
+static bool gathers_from_a_slice(const exported *e) {
+    const Onnx__GraphProto *g = e->proto->graph;
+    for (size_t i = 0; i < g->n_node; i++) {
+        if (strcmp(g->node[i]->op_type, "Slice") != 0) continue;
+        for (size_t k = 0; k < g->n_node; k++)
+            if (strcmp(g->node[k]->op_type, "GatherElements") == 0 &&
+                strcmp(g->node[k]->input[0], g->node[i]->output[0]) == 0)
+                return true;
+    }
+    return false;
+}
+
 static bool is_known(const exported *e, const char *name, size_t before) {
     const Onnx__GraphProto *g = e->proto->graph;
     if (name[0] == '\0') return true;
@@ -158,6 +171,7 @@ static void requests_give_the_documented_shapes(void **state) {
         assert_int_equal(e.proto->opset_import[0]->version, rows[i].opset);
         assert_int_equal(e.proto->ir_version, rows[i].ir);
         assert_int_equal(count_ops(&e, "TopK"), rows[i].o.nms == SETTING_FALSE ? 2 : 0);
+        assert_false(gathers_from_a_slice(&e));
         assert_int_equal(count_ops(&e, "NonMaxSuppression"), rows[i].o.nms == SETTING_TRUE ? 1 : 0);
         release(&e);
     }
