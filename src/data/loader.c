@@ -19,8 +19,6 @@
 #define AUTO_CACHE_BYTES ((uint64_t)512 << 20)
 #define PARTNER_BATCHES  8
 #define MAX_PARTNERS     1000 /* of a mosaic, when the set is too large to keep (data document, section 2.4) */
-#define WAIT_SECONDS     5.0  /* of waiting that are worth a line, when they are also */
-#define WAIT_SHARE       0.2  /* this part of the epoch */
 #define RECT_PAD         0.5  /* of validation batches, in strides */
 #define SEEN_SHARE       1.75 /* pictures' bytes for the pixels that a recipe needs; 1.1 is usual, 4 the most */
 #define SEEN_MORE        3.0  /* and for a batch */
@@ -358,11 +356,9 @@ loader_stats loader_get_stats(const loader *l) {
 }
 
 void loader_report_wait(const loader *l) {
-    const loader_stats *s = &l->stats;
-    if (s->waited_s < WAIT_SECONDS || s->waited_s < WAIT_SHARE * s->elapsed_s) return;
-    ctx_log(l->ctx, OL_LOG_INFO,
-            "%s: waiting for data %.0f%% of the epoch (%.1f s): workers=%d; more of them or cache=ram help", l->d->name,
-            100 * s->waited_s / s->elapsed_s, s->waited_s, l->o.workers);
+    char line[512];
+    if (loader_describe_wait(&l->stats, l->d->name, l->o.workers, line, sizeof line))
+        ctx_log(l->ctx, OL_LOG_INFO, "%s", line);
 }
 
 int loader_n_batches(const loader *l) {

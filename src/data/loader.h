@@ -72,5 +72,7 @@ void loader_close_mosaic(loader *l);
 loader_stats loader_get_stats(const loader *l);
 /* One line when the caller waited for a good part of the epoch (a fifth, and five seconds), with what helps. */
 void loader_report_wait(const loader *l);
+/* Its text, cut to the buffer; false when there is nothing to say. */
+bool loader_describe_wait(const loader_stats *s, const char *name, int workers, char *line, size_t bytes);
 
 #endif
