@@ -17,7 +17,9 @@
 
 #include <cmocka.h>
 
-enum { HEIGHT = 96, WIDTH = 128, NET = 64 };
+#define HEIGHT 96
+#define WIDTH  128
+#define NET    64
 
 typedef struct bench {
     scratch s;
