@@ -206,16 +206,27 @@ enum {
     FIT_TARGETS = 256
 }; /* rows a picture in the estimate: a set's own number is known later, and is small beside maps */
 
-static train_fit fit_of(const training *t) {
+static loader_options training_options(const training *t) {
+    loader_options o = loader_options_train(&t->s, t->batch, t->imgsz, t->stride);
+    const int threads = ctx_threads(t->ctx);
+    if (o.workers > threads) o.workers = threads; /* on a CPU the loader shares the cores with the computation */
+    o.maker = t->handle->device;
+    return o;
+}
+
+static train_fit fit_of(const training *t, const loader_options *loader) {
     const double growth = isnan(t->s.multi_scale) ? 0.0 : t->s.multi_scale;
-    const int largest = (int)((double)t->imgsz * (1.0 + growth)) / t->stride * t->stride;
+    const int largest = ((int)((double)t->imgsz * (1.0 + growth) + t->stride) - 1) / t->stride * t->stride;
     return (train_fit){.ctx = t->ctx,
                        .dev = t->handle->device,
                        .model = t->model,
                        .compute = t->compute,
                        .size = largest > t->imgsz ? largest : t->imgsz,
                        .n_images = t->train_set->n,
-                       .max_targets = FIT_TARGETS};
+                       .n_validation = t->val_set->n,
+                       .stride = t->stride,
+                       .max_targets = FIT_TARGETS,
+                       .loader = loader};
 }
 
 /* The number type is settled before: half the bytes are twice the pictures. args.yaml and checkpoints get the number,
@@ -229,7 +240,8 @@ static ol_status choose_batch(training *t) {
         status = precision_of_training(t->ctx, t->handle->device, t->model, &t->s, 2, t->imgsz, &t->compute);
         t->has_precision = status == OL_OK;
     }
-    const train_fit fit = fit_of(t);
+    const loader_options loader = training_options(t);
+    const train_fit fit = fit_of(t, &loader);
     if (status == OL_OK) status = batch_choose(&fit, &t->s, &t->batch);
     if (status != OL_OK || !is_open || !d.is_gpu) return status;
     arena a;
@@ -247,7 +259,8 @@ static ol_status explain_memory(training *t) {
     if (!d.is_gpu || t->train_set == NULL || t->batch == 0) return OL_ERROR_MEMORY;
     if (t->runner != NULL) runner_destroy(t->runner);
     t->runner = NULL;
-    const train_fit fit = fit_of(t);
+    const loader_options loader = training_options(t);
+    const train_fit fit = fit_of(t, &loader);
     return batch_explain(&fit, t->batch);
 }
 
@@ -281,20 +294,17 @@ static ol_status make_loaders(training *t) {
     status = choose_batch(t);
     if (status == OL_OK) status = check_last_batch(t);
     if (status != OL_OK) return status;
-    const int threads = ctx_threads(t->ctx);
-    loader_options training_options = loader_options_train(&t->s, t->batch, t->imgsz, t->stride);
+    const loader_options train_options = training_options(t);
     loader_options val_options =
         loader_options_val(&t->s, t->batch < t->train_set->n ? 2 * t->batch : 2 * t->train_set->n, t->imgsz, t->stride);
     val_options.rect = true; /* whatever the training batches are */
-    /* on a CPU the loader shares the cores with the computation */
-    if (training_options.workers > threads) training_options.workers = threads;
-    if (val_options.workers > threads) val_options.workers = threads;
-    training_options.maker = val_options.maker = t->handle->device;
-    status = loader_create(t->ctx, t->train_set, &training_options, &t->train_loader);
+    if (val_options.workers > train_options.workers) val_options.workers = train_options.workers;
+    val_options.maker = t->handle->device;
+    status = loader_create(t->ctx, t->train_set, &train_options, &t->train_loader);
     if (status == OL_OK) status = loader_create(t->ctx, t->val_set, &val_options, &t->val_loader);
     if (status == OL_OK)
         ctx_log(t->ctx, OL_LOG_INFO, "Using %d train, %d val images at imgsz=%d, %d dataloader workers",
-                t->train_set->n, t->val_set->n, t->imgsz, training_options.workers);
+                t->train_set->n, t->val_set->n, t->imgsz, train_options.workers);
     return status;
 }
 

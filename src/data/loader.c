@@ -503,15 +503,22 @@ static ol_status plan_cache(loader *l) {
     return status;
 }
 
-/* Room for recipes, where a device can make what these options ask for. */
+/* Bytes for a batch's pixels, where a device can make what these options ask for; else 0. */
+static size_t recipe_bytes(const loader_options *o, int batch, size_t picture_bytes) {
+    const augment_settings *a = &o->augment;
+    const double usual = SEEN_SHARE * (1.0 + a->mixup + a->cutmix) * batch + SEEN_MORE;
+    if (!o->training || o->multi_scale > 0 || !augment_has_recipe(a) || !device_makes_pictures(o->maker)) return 0;
+    return (size_t)((double)picture_bytes * (o->recipe_room > 0.0 ? o->recipe_room : usual));
+}
+
+size_t loader_recipe_pixels(const loader_options *o, int channels, int batch) {
+    return recipe_bytes(o, batch, (size_t)channels * (size_t)o->imgsz * (size_t)o->imgsz);
+}
+
 static ol_status add_recipes(loader *l, size_t picture_bytes) {
-    const augment_settings *a = &l->o.augment;
-    const double usual = SEEN_SHARE * (1.0 + a->mixup + a->cutmix) * l->batch_size + SEEN_MORE;
-    const double pictures = l->o.recipe_room > 0.0 ? l->o.recipe_room : usual;
-    if (!l->o.training || l->o.multi_scale > 0 || !augment_has_recipe(a) || !device_makes_pictures(l->o.maker))
-        return OL_OK;
-    return loader_slots_add_recipes(l->ctx, l->slots, l->n_slots, l->o.maker, l->batch_size,
-                                    (size_t)((double)picture_bytes * pictures));
+    const size_t bytes = recipe_bytes(&l->o, l->batch_size, picture_bytes);
+    if (bytes == 0) return OL_OK;
+    return loader_slots_add_recipes(l->ctx, l->slots, l->n_slots, l->o.maker, l->batch_size, bytes);
 }
 
 static ol_status make_slots(loader *l) {

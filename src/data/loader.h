@@ -51,6 +51,9 @@ typedef struct loader_stats {
 ol_status loader_create(ol_context *ctx, const dataset *d, const loader_options *options, loader **out);
 void loader_destroy(loader *l);
 
+/* Most bytes of pixels that a batch of recipes with these options carries; 0: the host makes the pictures. */
+size_t loader_recipe_pixels(const loader_options *options, int channels, int batch);
+
 int loader_n_batches(const loader *l);
 /* Pictures in a full batch, after capping. */
 int loader_batch_size(const loader *l);

@@ -19,6 +19,10 @@ ol_status device_make_pictures(device *dev, const picture_batch *b, device_buffe
     return dev->api->make_pictures(dev, b, out, offset_bytes);
 }
 
+size_t device_pictures_bytes(const device *dev, pictures_kind kind, int n, size_t most_pixel_bytes) {
+    return device_makes_pictures(dev) ? dev->api->pictures_bytes(kind, n, most_pixel_bytes) : 0;
+}
+
 ol_status device_host_create(device *dev, size_t bytes, void **out) {
     return dev->api->host_create(dev, bytes, out);
 }

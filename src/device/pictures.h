@@ -27,7 +27,11 @@ ol_status device_bring_pictures(device *dev, const picture_batch *batch);
  * again on return. */
 ol_status device_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
 
-/* Host memory that copies to the device at full speed (page-locked). */
+/* Memory of its own that a device takes for batches like this on their way to it. */
+size_t device_pictures_bytes(const device *dev, pictures_kind kind, int n, size_t most_pixel_bytes);
+
+/* Host memory that copies to the device at full speed (page-locked; where there is none of that, other
+ * memory, which is only slower). */
 ol_status device_host_create(device *dev, size_t bytes, void **out);
 void device_host_destroy(device *dev, void *memory);
 

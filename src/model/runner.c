@@ -146,13 +146,22 @@ static void evict_oldest(runner *r) {
     r->plans[oldest] = r->plans[--r->n_plans];
 }
 
-static void make_room(runner *r) {
+static void make_room(runner *r, size_t most) {
     for (;;) {
         size_t bytes = 0;
         for (int i = 0; i < r->n_plans; i++) bytes += plan_memory_bytes(r->plans[i].p);
-        if (r->n_plans == 0 || (r->n_plans < r->options.max_plans && bytes <= KEPT_PLAN_BYTES)) return;
+        if (r->n_plans == 0 || (r->n_plans < r->options.max_plans && bytes <= most)) return;
         evict_oldest(r);
     }
+}
+
+/* Plans that are only kept for later give way where memory is short. */
+static ol_status plan_place(runner *r, cached_plan *c) {
+    const ol_status status = plan_create(r->ctx, r->dev, c->g, &c->p);
+    if (status != OL_ERROR_MEMORY || r->n_plans == 0) return status;
+    ctx_clear(r->ctx);
+    make_room(r, 0);
+    return plan_create(r->ctx, r->dev, c->g, &c->p);
 }
 
 static ol_status bind_weights(runner *r, cached_plan *c) {
@@ -176,7 +185,7 @@ static ol_status plan_for(runner *r, int n, int h, int w, int max_targets, cache
         return OL_OK;
     }
     r->last = NULL;
-    make_room(r);
+    make_room(r, KEPT_PLAN_BYTES);
     cached_plan c = {.n = n, .h = h, .w = w, .max_targets = max_targets, .last_use = ++r->clock};
     const model_graph_options options = {
         .mode = MODEL_EVAL,
@@ -193,7 +202,7 @@ static ol_status plan_for(runner *r, int n, int h, int w, int max_targets, cache
     };
     ol_status status = graph_create(r->ctx, &c.g);
     if (status == OL_OK) status = model_build(r->m, c.g, &options, &c.refs);
-    if (status == OL_OK) status = plan_create(r->ctx, r->dev, c.g, &c.p);
+    if (status == OL_OK) status = plan_place(r, &c);
     if (status == OL_OK) status = bind_weights(r, &c);
     if (status != OL_OK) {
         cached_plan_deinit(&c);

@@ -2,16 +2,23 @@
 
 enum { LARGEST_BATCH = 1024 };
 
-/* Values, averages, gradients and two states of the optimizer, and batch-norm statistics with them. */
+/* Values, averages, gradients and two states of the optimizer, and batch-norm statistics with them; validation's folded
+ * weights. */
 static uint64_t fixed_bytes(const train_fit *f) {
-    return (uint64_t)model_parameter_count(f->model) * 5 * sizeof(float);
+    return (uint64_t)model_parameter_count(f->model) * 6 * sizeof(float);
+}
+
+static uint64_t pictures_bytes(const train_fit *f, int batch) {
+    if (f->loader == NULL) return 0;
+    const size_t pixels = loader_recipe_pixels(f->loader, f->model->desc.channels, batch);
+    return pixels > 0 ? device_pictures_bytes(f->dev, PICTURES_SAMPLES, batch, pixels) : 0;
 }
 
 static ol_status validation_bytes(const train_fit *f, int n, size_t *bytes) {
     const model_graph_options options = {.mode = MODEL_EVAL,
                                          .batch = n,
-                                         .height = f->size,
-                                         .width = f->size,
+                                         .height = f->size + f->stride,
+                                         .width = f->size + f->stride,
                                          .compute = f->compute,
                                          .image_u8 = true,
                                          .branches = f->model->has_one2one ? MODEL_ONE2ONE : MODEL_ONE2MANY,
@@ -34,9 +41,10 @@ ol_status train_fit_bytes(const train_fit *f, int batch, uint64_t *bytes) {
     ol_status status = step_plans_create(f->ctx, f->dev, f->model, NULL, f->max_targets, f->compute, &plans);
     if (status == OL_OK) status = step_plans_measure(plans, batch, f->size, f->size, &step);
     if (status == OL_OK && rest > 0) status = step_plans_measure(plans, rest, f->size, f->size, &last);
-    if (status == OL_OK) status = validation_bytes(f, 2 * batch, &validation);
+    const int together = f->n_validation > 0 && f->n_validation < 2 * batch ? f->n_validation : 2 * batch;
+    if (status == OL_OK) status = validation_bytes(f, together, &validation);
     step_plans_destroy(plans);
-    if (status == OL_OK) *bytes = fixed_bytes(f) + step + last + validation;
+    if (status == OL_OK) *bytes = fixed_bytes(f) + pictures_bytes(f, batch) + step + last + validation;
     return status;
 }
 
@@ -47,7 +55,12 @@ ol_status train_fit_batch(const train_fit *f, uint64_t budget, int *batch) {
     while (too_many - fits > 1) {
         uint64_t bytes = 0;
         const ol_status status = train_fit_bytes(f, next, &bytes);
-        if (status != OL_OK) return status;
+        if (status == OL_ERROR_MEMORY && next > 1) { /* more than the device's kernels can count */
+            ctx_clear(f->ctx);
+            bytes = UINT64_MAX;
+        } else if (status != OL_OK) {
+            return status;
+        }
         if (bytes <= budget)
             fits = next;
         else

@@ -89,9 +89,25 @@ static ol_status slot_graph(const step_plans *p, step_plan *s, int n, int h, int
     return status == OL_OK ? derive(p, s) : status;
 }
 
-static ol_status slot_build(const step_plans *p, step_plan *s, int n, int h, int w) {
+/* Plans that are only kept for later give way where memory is short. */
+static ol_status slot_place(step_plans *p, step_plan *s) {
+    const ol_status status = plan_create(p->ctx, p->dev, s->graph, &s->plan);
+    if (status != OL_ERROR_MEMORY) return status;
+    bool any = false;
+    for (int i = 0; i < STEP_PLANS_MAX; i++) {
+        step_plan *other = &p->slots[i];
+        if (other == s || !other->graph) continue;
+        slot_clear(other);
+        any = true;
+    }
+    if (!any) return status;
+    ctx_clear(p->ctx);
+    return plan_create(p->ctx, p->dev, s->graph, &s->plan);
+}
+
+static ol_status slot_build(step_plans *p, step_plan *s, int n, int h, int w) {
     ol_status status = slot_graph(p, s, n, h, w);
-    if (status == OL_OK) status = plan_create(p->ctx, p->dev, s->graph, &s->plan);
+    if (status == OL_OK) status = slot_place(p, s);
     if (status == OL_OK) status = param_store_bind(p->store, s->graph, s->plan);
     if (status != OL_OK) {
         slot_clear(s);

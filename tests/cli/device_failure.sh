@@ -109,6 +109,30 @@ out_of_memory() { # MiB, batch
 "$yolo" shapes dir="$work/shapes" n_train=64 n_val=1 size=64 >/dev/null
 out_of_memory 48 32
 out_of_memory 192 64
+# what is named also holds a validation of full batches, whose pictures are padded, and of several shapes
+"$yolo" shapes dir="$work/many" n_train=64 n_val=67 size=64 >/dev/null
+for mib in 48 96 192; do
+  HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch=-1 || bad "batch=-1 does not hold a validation in $mib MiB"
+  HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch=64 && bad "batch=64 fits $mib MiB"
+  largest="$(sed -nE 's/.*the largest batch that fits is batch=([0-9]+).*/\1/p' "$work/said")"
+  HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch="${largest:-64}" || bad "$mib MiB: batch=$largest does not hold a validation"
+done
+# plans of several sizes give way to the one that is needed
+HIP_DOUBLE_MB=96 train epochs=2 data="$work/many/data.yaml" imgsz=256 multi_scale=0.5 batch=-1 || bad "batch=-1 does not hold batches of several sizes"
+# a prediction goes on without page-locked memory
+cp "$work/run/weights/last.pt" "$work/model.pt"
+predict() {
+  timeout 60 "$yolo" predict model="$work/model.pt" source="$work/many/images/val" batch=4 device=hip:0 save=False project="$work" \
+    name=predict exist_ok=True "$@" >"$work/said" 2>&1
+}
+HIP_DOUBLE_LOG="$work/calls" predict imgsz=64 || bad "a prediction without failures fails"
+for n in $(grep -nx hipHostMalloc "$work/calls" | cut -d: -f1); do
+  HIP_DOUBLE_FAIL="$n:2" predict imgsz=64 || bad "a prediction needs page-locked memory (call $n)"
+done
+# more elements than 32 bits count are refused before memory is asked for
+sed 's/^nc: 1$/nc: 60000/' "$work/small.yaml" >"$work/wide.yaml"
+predict model="$work/wide.yaml" imgsz=640 && bad "more elements than a launch can count are run"
+grep -q "more than one launch can count" "$work/said" || bad "too many elements: no remedy"
 HIP_DOUBLE_MB=4 train imgsz=256 batch=2 && bad "2 pictures fit 4 MiB"
 grep -q "not even one picture fits" "$work/said" || bad "4 MiB: no remedy"
 HIP_DOUBLE_MB=96 train epochs=1 imgsz=256 batch=-1 || bad "batch=-1 does not fit 96 MiB"

@@ -100,7 +100,7 @@ static void gpu_close(device *dev) {
         if (g->staging != 0) call->release(g->driver, g->staging);
         if (g->ring != NULL) call->host_release(g->driver, g->ring);
         gpu_pictures_destroy(g);
-        if (g->pinned != NULL) call->host_release(g->driver, g->pinned);
+        if (g->pinned != NULL) gpu_host_destroy(dev, g->pinned);
         for (size_t i = 0; i < g->n_modules; i++) call->module_unload(g->driver, g->modules[i].handle);
         if (g->stream != NULL) call->stream_destroy(g->driver, g->stream);
         call->unbind(g->driver, g->index);
@@ -323,11 +323,10 @@ ol_status gpu_staging_ensure(gpu_device *g, size_t bytes) {
 
 ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes) {
     if (bytes <= g->pinned_bytes) return OL_OK;
-    if (g->pinned != NULL) g->driver->call.host_release(g->driver, g->pinned);
+    if (g->pinned != NULL) gpu_host_destroy(&g->base, g->pinned);
     g->pinned = NULL;
     g->pinned_bytes = 0;
-    const ol_status status =
-        gpu_check(g, g->driver->call.host_allocate(g->driver, &g->pinned, bytes), "allocating page-locked memory");
+    const ol_status status = gpu_host_create(&g->base, bytes, &g->pinned);
     if (status == OL_OK) g->pinned_bytes = bytes;
     return status;
 }
@@ -425,6 +424,7 @@ static const device_api gpu_api = {
     .select = gpu_select,
     .bring_pictures = gpu_bring_pictures,
     .make_pictures = gpu_make_pictures,
+    .pictures_bytes = gpu_pictures_bytes,
     .host_create = gpu_host_create,
     .host_destroy = gpu_host_destroy,
     .tensor_write = gpu_tensor_write,

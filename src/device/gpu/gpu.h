@@ -40,7 +40,7 @@ typedef struct gpu_device {
     size_t ring_used;
     bool ring_missing;             /* no page-locked memory: copies wait */
     struct gpu_pictures *pictures; /* gpu_pictures.c; NULL: none were made yet */
-    void *pinned;                  /* page-locked host memory for what comes back */
+    void *pinned;                  /* of gpu_host_create, for what comes back */
     size_t pinned_bytes;
 } gpu_device;
 
@@ -150,6 +150,7 @@ ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options 
 ol_status gpu_bring_pictures(device *dev, const picture_batch *batch);
 void gpu_pictures_destroy(gpu_device *g);
 ol_status gpu_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+size_t gpu_pictures_bytes(pictures_kind kind, int n, size_t most_pixel_bytes);
 ol_status gpu_host_create(device *dev, size_t bytes, void **out);
 void gpu_host_destroy(device *dev, void *memory);
 

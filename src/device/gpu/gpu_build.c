@@ -1,6 +1,7 @@
 /* Compiling an op record into a list of launches, and running that list. */
 #include "device/gpu/gpu.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,28 @@ const char *gpu_type_suffix(dtype type) {
     return type == DTYPE_F16 ? "f16" : type == DTYPE_BF16 ? "bf16" : "f32";
 }
 
+/* Kernels count threads and pixels in 32 bits; only fill_u32 does not. */
+static ol_status too_large(gpu_builder *b) {
+    return ctx_fail(b->g->base.ctx, OL_ERROR_MEMORY,
+                    "%s: a map of this size is more than one launch can count; use a smaller batch or imgsz",
+                    b->g->name);
+}
+
+static bool pixels_countable(const op_operand *t) {
+    const shape *s = &t->shape;
+    return !t->present || s->rank != 4 || s->dim[0] * s->dim[2] * s->dim[3] <= INT32_MAX;
+}
+
+static bool operands_countable(const op_record *op) {
+    bool all = true;
+    for (int i = 0; i < op->n_in; i++) all = all && pixels_countable(&op->in[i]);
+    for (int i = 0; i < op->n_out; i++) all = all && pixels_countable(&op->out[i]);
+    return all;
+}
+
 gpu_launch *gpu_launch_add(gpu_builder *b, const char *module, const char *name, const void *args, size_t args_bytes,
                            unsigned gx, unsigned gy, unsigned gz) {
+    if (b->status == OL_OK && gx > INT32_MAX / 256 && strcmp(name, "fill_u32") != 0) b->status = too_large(b);
     if (b->status != OL_OK) return NULL;
     gpu_kernel *k = b->k;
     ol_context *ctx = b->g->base.ctx;
@@ -61,7 +82,10 @@ ol_status gpu_compile(device *dev, const op_record *op, kernel **out) {
     gpu_kernel *k = mem_alloc0(dev->ctx, 1, sizeof *k);
     if (k == NULL) return OL_ERROR_MEMORY;
     gpu_builder b = {.g = g, .op = op, .k = k};
-    gpu_compile_of(op->kind)(&b);
+    if (operands_countable(op))
+        gpu_compile_of(op->kind)(&b);
+    else
+        b.status = too_large(&b);
     if (b.status == OL_OK && b.own_bytes > 0)
         b.status = gpu_check(g, g->driver->call.allocate(g->driver, &k->own, b.own_bytes), "allocating packed weights");
     if (b.status != OL_OK) {

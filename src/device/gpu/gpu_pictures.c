@@ -62,13 +62,17 @@ static ol_status set_take(gpu_device *g, size_t bytes, picture_set **out) {
     return status;
 }
 
-static size_t recipe_bytes(const picture_batch *b) {
-    return (size_t)b->n * (b->kind == PICTURES_SAMPLES ? sizeof(picture_recipe) : sizeof(letterbox_recipe));
+static size_t recipe_bytes(pictures_kind kind, int n) {
+    return (size_t)n * (kind == PICTURES_SAMPLES ? sizeof(picture_recipe) : sizeof(letterbox_recipe));
 }
 
 /* Pixels come after the recipes. */
 static size_t pixels_at(const picture_batch *b) {
-    return (recipe_bytes(b) + 255) / 256 * 256;
+    return (recipe_bytes(b->kind, b->n) + 255) / 256 * 256;
+}
+
+size_t gpu_pictures_bytes(pictures_kind kind, int n, size_t most_pixel_bytes) {
+    return SETS * ((recipe_bytes(kind, n) + 255) / 256 * 256 + most_pixel_bytes);
 }
 
 static ol_status copy_to(gpu_device *g, gpu_pointer to, const void *from, size_t bytes, void *stream) {
@@ -85,7 +89,7 @@ ol_status gpu_bring_pictures(device *dev, const picture_batch *b) {
     if (status != OL_OK) return status;
     void *stream = g->pictures->stream;
     g->pictures->brought = NULL;
-    status = copy_to(g, s->memory, b->recipes, recipe_bytes(b), stream);
+    status = copy_to(g, s->memory, b->recipes, recipe_bytes(b->kind, b->n), stream);
     if (status == OL_OK) status = copy_to(g, s->memory + pixels_at(b), b->pixels, b->pixel_bytes, stream);
     if (status == OL_OK)
         status = gpu_check(g, g->driver->call.stream_wait(g->driver, stream), "waiting for the device");
@@ -135,14 +139,34 @@ ol_status gpu_make_pictures(device *dev, const picture_batch *b, device_buffer *
     return status;
 }
 
+/* Stands before the memory that is given out. */
+typedef struct host_head {
+    bool is_locked;
+} host_head;
+enum { HOST_HEAD_BYTES = 256 };
+
+/* Page-locked memory may be short, and is only faster: then other memory does. */
 ol_status gpu_host_create(device *dev, size_t bytes, void **out) {
     gpu_device *g = (gpu_device *)dev;
     const ol_status status = gpu_check(g, g->driver->call.bind(g->driver, g->index), "selecting the device");
     if (status != OL_OK) return status;
-    return gpu_check(g, g->driver->call.host_allocate(g->driver, out, bytes), "allocating page-locked memory");
+    size_t whole;
+    void *memory = NULL;
+    if (!size_add(bytes, HOST_HEAD_BYTES, &whole))
+        return ctx_fail(dev->ctx, OL_ERROR_MEMORY, "%s: %zu bytes of host memory are too many", g->name, bytes);
+    const bool is_locked = g->driver->call.host_allocate(g->driver, &memory, whole) == 0;
+    if (!is_locked) memory = mem_alloc_aligned(dev->ctx, whole, 1);
+    if (memory == NULL) return OL_ERROR_MEMORY;
+    ((host_head *)memory)->is_locked = is_locked;
+    *out = (unsigned char *)memory + HOST_HEAD_BYTES;
+    return OL_OK;
 }
 
 void gpu_host_destroy(device *dev, void *memory) {
     gpu_device *g = (gpu_device *)dev;
-    if (g->driver->call.bind(g->driver, g->index) == 0) g->driver->call.host_release(g->driver, memory);
+    void *whole = (unsigned char *)memory - HOST_HEAD_BYTES;
+    if (!((host_head *)whole)->is_locked)
+        mem_free_aligned(dev->ctx, whole);
+    else if (g->driver->call.bind(g->driver, g->index) == 0)
+        g->driver->call.host_release(g->driver, whole);
 }
