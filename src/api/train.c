@@ -372,6 +372,11 @@ static ol_status validate_weights(void *user, const tensor_list *weights, const 
     return OL_OK;
 }
 
+static void give_back(void *user) {
+    training *t = user;
+    if (t->runner != NULL) runner_drop_plans(t->runner);
+}
+
 static ol_status run(training *t) {
     ol_model *m = t->handle;
     arena a;
@@ -390,6 +395,7 @@ static ol_status run(training *t) {
                                .compute = t->compute,
                                .resume = t->resumes ? &m->stored : NULL,
                                .validate = validate_weights,
+                               .give_back = give_back,
                                .user = t};
     ol_status status = train_run(&setup, &t->outcome);
     arena_deinit(&a);

@@ -164,6 +164,11 @@ static ol_status plan_place(runner *r, cached_plan *c) {
     return plan_create(r->ctx, r->dev, c->g, &c->p);
 }
 
+void runner_drop_plans(runner *r) {
+    r->last = NULL;
+    make_room(r, 0);
+}
+
 static ol_status bind_weights(runner *r, cached_plan *c) {
     for (size_t i = 0; i < c->g->n_tensors; i++) {
         const graph_tensor *t = &c->g->tensors[i];

@@ -122,6 +122,15 @@ ol_status run_batch_finish(train_run_state *r) {
     return OL_OK;
 }
 
+/* What validation keeps gives way where memory is short. */
+static ol_status step_plan_find(train_run_state *r, const batch *b, step_plan **out) {
+    const ol_status status = step_plans_get(r->plans, b->n, b->h, b->w, out);
+    if (status != OL_ERROR_MEMORY || !r->setup->give_back) return status;
+    ctx_clear(r->ctx);
+    r->setup->give_back(r->setup->user);
+    return step_plans_get(r->plans, b->n, b->h, b->w, out);
+}
+
 /* Pictures come while the device still works on the batch before; its losses are read after that, and the host's work
  * on the step is done while the device has the next one to do. */
 ol_status run_batch(train_run_state *r, const batch *b) {
@@ -130,7 +139,7 @@ ol_status run_batch(train_run_state *r, const batch *b) {
     if (status == OL_OK) status = run_batch_finish(r);
     if (status != OL_OK) return status;
     rates_set(r, iteration_of(r));
-    status = step_plans_get(r->plans, b->n, b->h, b->w, &s);
+    status = step_plan_find(r, b, &s);
     if (status == OL_OK) status = batch_write(r, s, b);
     if (status == OL_OK) status = plan_start(s->plan);
     if (status != OL_OK) return status;

@@ -33,10 +33,19 @@ ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const 
     return OL_OK;
 }
 
+bool step_plans_drop(step_plans *p) {
+    bool any = false;
+    for (int i = 0; i < STEP_PLANS_MAX; i++) {
+        if (!p->slots[i].graph) continue;
+        slot_clear(&p->slots[i]);
+        any = true;
+    }
+    return any;
+}
+
 void step_plans_destroy(step_plans *p) {
     if (!p) return;
-    for (int i = 0; i < STEP_PLANS_MAX; i++)
-        if (p->slots[i].graph) slot_clear(&p->slots[i]);
+    step_plans_drop(p);
     mem_free(p->ctx, p);
 }
 

@@ -21,6 +21,8 @@ typedef struct step_plans step_plans;
 ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const param_store *store, int max_targets,
                             dtype compute, step_plans **out);
 void step_plans_destroy(step_plans *p);
+/* Frees all plans, which are made anew when they are asked for; false when there were none. */
+bool step_plans_drop(step_plans *p);
 /* Forward, loss and backward for n pictures of h x w; valid until the next call. */
 ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out);
 /* What the plan for n pictures of h x w takes of the device's memory, without taking it. The store is not used. */

@@ -63,6 +63,10 @@ static ol_status epoch_validate(train_run_state *r) {
     float *gains = r->gains[1];
     gains[LOSS_GAIN_BRANCH] = gains[LOSS_GAIN_IMAGES] = 1.0f;
     status = r->setup->validate(r->setup->user, &r->average, gains, &m);
+    if (status == OL_ERROR_MEMORY && step_plans_drop(r->plans)) { /* those of other batch sizes are only kept */
+        ctx_clear(r->ctx);
+        status = r->setup->validate(r->setup->user, &r->average, gains, &m);
+    }
     if (status != OL_OK) return status;
     double *const means[] = {&m.precision, &m.recall, &m.map50, &m.map50_95};
     for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)

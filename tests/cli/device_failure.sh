@@ -119,6 +119,9 @@ for mib in 48 96 192; do
 done
 # plans of several sizes give way to the one that is needed
 HIP_DOUBLE_MB=96 train epochs=2 data="$work/many/data.yaml" imgsz=256 multi_scale=0.5 batch=-1 || bad "batch=-1 does not hold batches of several sizes"
+for mib in 80 144; do
+  HIP_DOUBLE_MB="$mib" train epochs=3 data="$work/many/data.yaml" imgsz=256 rect=True batch=-1 || bad "batch=-1 does not hold batches of several shapes in $mib MiB"
+done
 # a prediction goes on without page-locked memory
 cp "$work/run/weights/last.pt" "$work/model.pt"
 predict() {
