@@ -372,9 +372,9 @@ static ol_status validate_weights(void *user, const tensor_list *weights, const 
     return OL_OK;
 }
 
-static void give_back(void *user) {
+static bool give_back(void *user) {
     training *t = user;
-    if (t->runner != NULL) runner_drop_plans(t->runner);
+    return t->runner != NULL && runner_drop_plans(t->runner);
 }
 
 static ol_status run(training *t) {

@@ -164,9 +164,11 @@ static ol_status plan_place(runner *r, cached_plan *c) {
     return plan_create(r->ctx, r->dev, c->g, &c->p);
 }
 
-void runner_drop_plans(runner *r) {
+bool runner_drop_plans(runner *r) {
+    const bool any = r->n_plans > 0;
     r->last = NULL;
     make_room(r, 0);
+    return any;
 }
 
 static ol_status bind_weights(runner *r, cached_plan *c) {

@@ -40,8 +40,8 @@ ol_status runner_create(ol_context *ctx, device *dev, const model *m, const runn
 void runner_destroy(runner *r);
 /* Folds and uploads another state dict of the same model (EMA weights each epoch) without rebuilding plans. */
 ol_status runner_set_weights(runner *r, const tensor_list *state);
-/* Frees the plans, which are made anew when they are asked for. */
-void runner_drop_plans(runner *r);
+/* Frees the plans, which are made anew when they are asked for; false when there were none. */
+bool runner_drop_plans(runner *r);
 /* `images` (n, channels, h, w) u8 RGB; h and w multiples of the largest stride. `targets` may be NULL unless
  * options.loss. */
 ol_status runner_run(runner *r, const uint8_t *images, int n, int h, int w, const runner_targets *targets,

@@ -125,9 +125,8 @@ ol_status run_batch_finish(train_run_state *r) {
 /* What validation keeps gives way where memory is short. */
 static ol_status step_plan_find(train_run_state *r, const batch *b, step_plan **out) {
     const ol_status status = step_plans_get(r->plans, b->n, b->h, b->w, out);
-    if (status != OL_ERROR_MEMORY || !r->setup->give_back) return status;
+    if (status != OL_ERROR_MEMORY || !r->setup->give_back || !r->setup->give_back(r->setup->user)) return status;
     ctx_clear(r->ctx);
-    r->setup->give_back(r->setup->user);
     return step_plans_get(r->plans, b->n, b->h, b->w, out);
 }
 

@@ -54,7 +54,8 @@ typedef struct train_setup {
     dtype compute;               /* of activations: F32 (0), F16 with loss scaling, BF16 */
     const checkpoint *resume;    /* NULL: a new run */
     train_validate_fn validate;  /* NULL: never */
-    void (*give_back)(void *user); /* NULL or frees device memory that validation only keeps for its next run */
+    /* NULL or frees device memory that validation only keeps for its next run; false when there was none */
+    bool (*give_back)(void *user);
     void (*on_epoch)(void *user, const train_epoch *epoch); /* NULL or after each epoch */
     void (*on_step)(void *user, const train_step *step);    /* NULL or after each optimizer step */
     void *user;
