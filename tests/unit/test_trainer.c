@@ -6,6 +6,7 @@
 #include "train_case.h"
 
 #include "base/file.h"
+#include "device/device.h"
 #include "train/param_store.h"
 
 #include <math.h>
@@ -91,10 +92,17 @@ static void weights_keep(const model *m, run_result *r) {
     }
 }
 
+/* Runs go as on a device with a queue: what came of a batch is read when the next one is there. */
+static bool with_queue;
+
 static run_result run(train_case_options *o, witness *w, void (*spoil)(model *)) {
     train_case c = train_case_open(o);
     run_result r = {0};
     train_case_model(&c, tiny_model(&c.arena));
+    const device_api *honest = c.dev->api;
+    device_api queued = *honest;
+    queued.queue = true;
+    if (with_queue) c.dev->api = &queued;
     if (spoil) spoil(c.model);
     w->ctx = c.ctx;
     c.setup.user = w;
@@ -104,6 +112,7 @@ static run_result run(train_case_options *o, witness *w, void (*spoil)(model *))
     r.status = train_run(&c.setup, &r.outcome);
     snprintf(r.message, sizeof r.message, "%s", ol_context_message(c.ctx));
     weights_keep(c.model, &r);
+    c.dev->api = honest;
     train_case_close(&c);
     return r;
 }
@@ -277,11 +286,8 @@ static void assert_same_steps(const witness *a, int from_a, const witness *b, in
 }
 
 /* Stopped after an epoch, stopped inside one, and killed inside one: the resumed run ends at the same bits. */
-static void resume_is_bit_equal(void **state) {
-    (void)state;
-    static const char *const optimizers[] = {"optimizer=SGD", "optimizer=AdamW", "optimizer=MuSGD", "optimizer=NAdam",
-                                             "optimizer=RMSProp"};
-    for (size_t k = 0; k < sizeof optimizers / sizeof optimizers[0]; k++) {
+static void resume_with(const char *const *optimizers, size_t n) {
+    for (size_t k = 0; k < n; k++) {
         scratch s = scratch_create(NULL, NULL);
         const char *data = tiny_set(&s, 5, 1);
         /* 3 batches an epoch and a step every 2: gradients wait across the ends of epochs */
@@ -335,6 +341,42 @@ static void resume_is_bit_equal(void **state) {
         free(a.weights);
         scratch_destroy(&s);
     }
+}
+
+static void resume_is_bit_equal(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {"optimizer=SGD", "optimizer=AdamW", "optimizer=MuSGD", "optimizer=NAdam",
+                                             "optimizer=RMSProp"};
+    resume_with(optimizers, sizeof optimizers / sizeof optimizers[0]);
+}
+
+static void a_loss_that_is_not_finite_names_its_origin(void **state);
+
+static void steps_read_late_are_the_same_steps(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {"optimizer=AdamW", "optimizer=MuSGD"};
+    scratch s = scratch_create(NULL, NULL);
+    const char *const settings[] = {SMALL, optimizers[1], "nbs=4", NULL};
+    train_case_options o = {.data = tiny_set(&s, 5, 1), .settings = settings};
+    witness at_once = {.fitness = -1.0}, late = {.fitness = -1.0};
+    run_result a = run(&o, &at_once, NULL);
+    with_queue = true;
+    run_result b = run(&o, &late, NULL);
+    assert_int_equal(a.status, OL_OK);
+    assert_int_equal(b.status, OL_OK);
+    assert_int_equal(at_once.n_steps, late.n_steps);
+    assert_same_steps(&at_once, 0, &late, 0, late.n_steps);
+    assert_int_equal(at_once.n_epochs, late.n_epochs);
+    for (int e = 0; e < late.n_epochs; e++)
+        assert_memory_equal(late.epochs[e].train_losses, at_once.epochs[e].train_losses,
+                            sizeof late.epochs[e].train_losses);
+    assert_memory_equal(a.weights, b.weights, a.n_weights * sizeof(float));
+    free(a.weights);
+    free(b.weights);
+    scratch_destroy(&s);
+    resume_with(optimizers, sizeof optimizers / sizeof optimizers[0]);
+    a_loss_that_is_not_finite_names_its_origin(state);
+    with_queue = false;
 }
 
 static void patience_and_time_end_a_run(void **state) {
@@ -542,6 +584,7 @@ int main(void) {
         cmocka_unit_test(groups_have_the_reference_sizes),
         cmocka_unit_test(a_run_leaves_its_files),
         cmocka_unit_test(resume_is_bit_equal),
+        cmocka_unit_test(steps_read_late_are_the_same_steps),
         cmocka_unit_test(best_is_the_epoch_that_the_table_shows),
         cmocka_unit_test(steady_steps_allocate_nothing),
         cmocka_unit_test(patience_and_time_end_a_run),

@@ -309,6 +309,8 @@ static void gpu_recording_destroy(device *dev, void *recording) {
 
 static ol_status room_ensure(gpu_device *g, gpu_pointer *at, size_t *has, size_t bytes, const char *what) {
     if (bytes <= *has) return OL_OK;
+    const ol_status idle = *at != 0 ? wait(g) : OL_OK; /* it may still be read */
+    if (idle != OL_OK) return idle;
     if (*at != 0) g->driver->call.release(g->driver, *at);
     *at = 0;
     *has = 0;
