@@ -9,11 +9,14 @@ const char *gpu_type_suffix(dtype type) {
     return type == DTYPE_F16 ? "f16" : type == DTYPE_BF16 ? "bf16" : "f32";
 }
 
+enum { MOST_ROWS = 65535 }; /* of a grid, and layers of it: the drivers' limit */
+
 /* Kernels count threads and pixels in 32 bits; only fill_u32 does not. */
 static ol_status too_large(gpu_builder *b) {
-    return ctx_fail(b->g->base.ctx, OL_ERROR_MEMORY,
-                    "%s: a map of this size is more than one launch can count; use a smaller batch or imgsz",
-                    b->g->name);
+    return ctx_fail(
+        b->g->base.ctx, OL_ERROR_MEMORY,
+        "%s: so many pictures, pixels and classes are more than one launch can count; use a smaller batch or imgsz",
+        b->g->name);
 }
 
 static bool pixels_countable(const op_operand *t) {
@@ -30,7 +33,8 @@ static bool operands_countable(const op_record *op) {
 
 gpu_launch *gpu_launch_add(gpu_builder *b, const char *module, const char *name, const void *args, size_t args_bytes,
                            unsigned gx, unsigned gy, unsigned gz) {
-    if (b->status == OL_OK && gx > INT32_MAX / 256 && strcmp(name, "fill_u32") != 0) b->status = too_large(b);
+    const bool countable = gx <= INT32_MAX / 256 || strcmp(name, "fill_u32") == 0;
+    if (b->status == OL_OK && (!countable || gy > MOST_ROWS || gz > MOST_ROWS)) b->status = too_large(b);
     if (b->status != OL_OK) return NULL;
     gpu_kernel *k = b->k;
     ol_context *ctx = b->g->base.ctx;
