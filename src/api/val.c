@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-ol_status split_open(ol_context *ctx, const settings *s, const char *data, data_split split, bool training,
+ol_status split_open(ol_context *ctx, const settings *s, const char *data, data_split split, int channels,
                      val_split *out) {
     memset(out, 0, sizeof *out);
     arena a;
@@ -24,9 +24,9 @@ ol_status split_open(ol_context *ctx, const settings *s, const char *data, data_
     if (status == OL_OK) status = data_config_read(ctx, data, p.datasets_dir, split, &out->config);
     if (status != OL_OK) goto fail;
     out->has_config = true;
+    out->config.channels = channels;
     settings_fraction(s, split == DATA_SPLIT_TRAIN ? 0 : split == DATA_SPLIT_VAL ? 1 : 2, &share, &count);
     const dataset_options options = {.split = split,
-                                     .training = training,
                                      .single_cls = s->single_cls,
                                      .classes = classes,
                                      .n_classes = (int)n_classes,
@@ -140,7 +140,7 @@ ol_status ol_val(ol_model *m, const ol_options *options, ol_metrics *metrics_out
     status = data_of(m, &s, &data);
     if (status == OL_OK) status = batch_of(ctx, &s, &batch);
     if (status == OL_OK) status = model_runner(m, &s, &r);
-    if (status == OL_OK) status = split_open(ctx, &s, data, split, false, &v);
+    if (status == OL_OK) status = split_open(ctx, &s, data, split, m->model->desc.channels, &v);
     if (status != OL_OK) goto fail;
     const int stride = model_stride(m->model);
     loader_options loading = loader_options_val(&s, batch, square_size(ctx, &s, stride), stride);

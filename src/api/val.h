@@ -12,8 +12,9 @@ typedef struct val_split {
     loader *loader; /* made by the caller, closed with the rest */
 } val_split;
 
-/* Reads the description and scans the split, with `classes`, `fraction` and `single_cls` of the settings. */
-ol_status split_open(ol_context *ctx, const settings *s, const char *data, data_split split, bool training,
+/* Reads the description and scans the split, with `classes`, `fraction` and `single_cls` of the settings. Pictures come
+ * with `channels`, which the model takes, whatever the description says: 1 or 3. */
+ol_status split_open(ol_context *ctx, const settings *s, const char *data, data_split split, int channels,
                      val_split *out);
 void split_close(val_split *v);
 

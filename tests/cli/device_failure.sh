@@ -10,6 +10,9 @@ export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 HIP_DOUBLE_DEVICES=gfx942 
 unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
+# A lost device's runtime does not take its page-locked memory back: no leak of ours.
+echo "leak:libamdhip64" >"$work/kept"
+export LSAN_OPTIONS="suppressions=$work/kept:print_suppressions=0"
 if "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
 cat >"$work/small.yaml" <<'Y'
 nc: 1
