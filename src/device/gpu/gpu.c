@@ -101,10 +101,14 @@ static void gpu_close(device *dev) {
         if (g->ring != NULL) call->host_release(g->driver, g->ring);
         gpu_pictures_destroy(g);
         if (g->pinned != NULL) gpu_host_destroy(dev, g->pinned);
+        g->pinned = NULL;
         for (size_t i = 0; i < g->n_modules; i++) call->module_unload(g->driver, g->modules[i].handle);
         if (g->stream != NULL) call->stream_destroy(g->driver, g->stream);
         call->unbind(g->driver, g->index);
     }
+    /* What lies on the host is given back when the device is lost too. */
+    gpu_pictures_destroy(g);
+    if (g->pinned != NULL) gpu_host_destroy(dev, g->pinned);
     kernel_archive_deinit(&g->archive);
     mem_free(dev->ctx, g->functions);
     call->close(g->driver);
