@@ -9,8 +9,8 @@ mkdir -p "$out"
 
 run() { printf '\n$ yolo %s\n' "$*"; "$yolo" "$@"; }
 run shapes dir="$out/shapes"
-run detect train model=yolo26n.yaml data="$out/shapes/data.yaml" epochs=50 batch=4 nbs=4 imgsz=256 optimizer=AdamW lr0=0.002 \
-  mosaic=0.5 close_mosaic=15 device=cpu project="$out" name=train
+run detect train model=yolo26n.yaml data="$out/shapes/data.yaml" epochs=80 batch=4 nbs=4 imgsz=256 optimizer=AdamW lr0=0.002 \
+  mosaic=0.5 close_mosaic=20 device=cpu project="$out" name=train
 run detect val model="$out/train/weights/best.pt" data="$out/shapes/data.yaml" imgsz=256 device=cpu project="$out" name=val
 picture="$(find "$out/shapes/images/val" -type f | sort | head -1)"
 run detect predict model="$out/train/weights/best.pt" source="$picture" imgsz=256 device=cpu project="$out" name=predict
