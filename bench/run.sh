@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build}"
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program itself waits
 cmake --build "$build" --target bench_step bench_plan >/dev/null
 if [ -n "${ONELOOK_REFERENCE_PYTHON:-}" ]; then
   "$ONELOOK_REFERENCE_PYTHON" bench/compare_cpu.py "$build" predict
