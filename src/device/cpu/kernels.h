@@ -26,6 +26,10 @@ bool map_is_blocked(const cpu_device *dev, const op_operand *t);
 bool act_breaks_padding(const cpu_device *dev, const op_operand *t, activation act);
 
 typedef ol_status (*cpu_run_fn)(cpu_device *dev, cpu_kernel *k, const kernel_memory *m);
+/* Keeps the record in `k`. */
+void map_kernel_init(map_kernel *k, const op_record *op, cpu_run_fn run);
+/* A convolution's bias, or zeros, at the start of scratch: `padded` values. */
+float *padded_bias(const map_kernel *k, const kernel_memory *m, int64_t padded);
 ol_status map_kernel_create(cpu_device *dev, const op_record *op, cpu_run_fn run, size_t scratch_bytes,
                             cpu_kernel **out);
 

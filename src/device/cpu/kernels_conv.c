@@ -1,8 +1,7 @@
-/* Direct convolution for prediction, where weights are fixed: 1x1, windows with stride 2, depthwise 3x3. A work item is
+/* Direct convolution for prediction, where weights are fixed: 1x1, windows with stride 2, depthwise 3x3, and what 3x3
+ * Winograd's filtering leaves. A work item is
  * a few rows of output for a team of filter blocks; consecutive items share the input rows, which stay in the cache. */
 #include "device/cpu/kernels.h"
-
-#include <string.h>
 
 #define CHUNK_FLOATS 32768 /* input of an item: an eighth of a usual second-level cache */
 
@@ -107,9 +106,7 @@ static ol_status conv_run(cpu_device *dev, cpu_kernel *base, const kernel_memory
     conv_job j = {.dev = dev, .k = k, .m = m, .in = map_view_of(&op->in[0]), .out = map_view_of(&op->out[0])};
     j.lanes = op->in[0].layout.block;
     j.teams = k->depthwise ? j.out.blocks : j.out.blocks < 2 ? 1 : j.out.blocks / 2;
-    j.bias = m->scratch;
-    memset(j.bias, 0, (size_t)(j.out.blocks * dev->simd->width) * sizeof *j.bias);
-    if (op->n_in > 2 && op->in[2].present) memcpy(j.bias, m->in[2], (size_t)j.out.c * sizeof *j.bias);
+    j.bias = padded_bias(&k->base, m, j.out.blocks * dev->simd->width);
     if (m->params_changed) weights_pack(&j);
     const int threads = dev->threads;
     const int64_t items = j.out.n * k->chunks * j.teams;
@@ -177,11 +174,8 @@ ol_status conv_compile(cpu_device *dev, const op_record *op, cpu_kernel **out) {
     k->depthwise = a->groups > 1;
     k->base.base.base.persistent_bytes = bytes;
     k->base.base.base.scratch_bytes = filters * sizeof(float);
-    k->base.base.run = conv_run;
+    map_kernel_init(&k->base, op, conv_run);
     k->base.base.destroy = conv_destroy;
-    k->base.op = *op;
-    k->base.attr = *a;
-    k->base.op.attr = &k->base.attr;
     *out = &k->base.base;
     return OL_OK;
 }

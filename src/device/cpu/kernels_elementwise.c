@@ -24,15 +24,26 @@ bool act_breaks_padding(const cpu_device *dev, const op_operand *t, activation a
     return act == ACT_SIGMOID && t->shape.dim[1] % dev->simd->width != 0;
 }
 
+void map_kernel_init(map_kernel *k, const op_record *op, cpu_run_fn run) {
+    k->base.run = run;
+    k->op = *op;
+    k->attr = *op->attr;
+    k->op.attr = &k->attr;
+}
+
+float *padded_bias(const map_kernel *k, const kernel_memory *m, int64_t padded) {
+    float *bias = m->scratch;
+    memset(bias, 0, (size_t)padded * sizeof *bias);
+    if (k->op.n_in > 2 && k->op.in[2].present) memcpy(bias, m->in[2], (size_t)k->op.out[0].shape.dim[1] * sizeof *bias);
+    return bias;
+}
+
 ol_status map_kernel_create(cpu_device *dev, const op_record *op, cpu_run_fn run, size_t scratch_bytes,
                             cpu_kernel **out) {
     map_kernel *k = mem_alloc0(dev->base.ctx, 1, sizeof *k);
     if (k == NULL) return OL_ERROR_MEMORY;
-    k->base.run = run;
+    map_kernel_init(k, op, run);
     k->base.base.scratch_bytes = scratch_bytes;
-    k->op = *op;
-    k->attr = *op->attr;
-    k->op.attr = &k->attr;
     *out = &k->base;
     return OL_OK;
 }

@@ -112,16 +112,13 @@ static winograd_job job_of(const cpu_device *dev, const winograd_kernel *k, cons
     j.tiles = (j.out.w + 1) / 2;
     j.tile_rows = (j.out.h + 1) / 2;
     j.chunks = (j.tile_rows + k->rows - 1) / k->rows;
-    j.bias = m->scratch;
+    j.bias = padded_bias(&k->base, m, j.out.blocks * dev->simd->width);
     return j;
 }
 
 static ol_status winograd_run(cpu_device *dev, cpu_kernel *base, const kernel_memory *m) {
     const winograd_kernel *k = (const winograd_kernel *)base;
     const winograd_job j = job_of(dev, k, m);
-    const bool biased = k->base.op.n_in > 2 && k->base.op.in[2].present;
-    memset(j.bias, 0, (size_t)(j.out.blocks * dev->simd->width) * sizeof *j.bias);
-    if (biased) memcpy(j.bias, m->in[2], (size_t)k->filters * sizeof *j.bias);
     if (m->params_changed) weights_transform(&j);
     const int threads = dev->threads;
     const int64_t all = j.in.n * j.chunks;
@@ -181,12 +178,9 @@ ol_status winograd_compile(cpu_device *dev, const op_record *op, cpu_kernel **ou
         return OL_ERROR_MEMORY;
     }
     k->base.base.base.persistent_bytes = weights;
-    k->base.base.run = winograd_run;
+    map_kernel_init(&k->base, op, winograd_run);
     k->base.base.destroy = winograd_destroy;
     k->base.base.base.scratch_bytes = k->work_at + (size_t)dev->threads * k->work_floats * sizeof(float);
-    k->base.op = *op;
-    k->base.attr = *op->attr;
-    k->base.op.attr = &k->base.attr;
     *out = &k->base.base;
     return OL_OK;
 }

@@ -18,7 +18,7 @@ bool gpu_conv_supported(gpu_builder *b, const op_attr *attr, const shape *weight
     if (b->status != OL_OK) return false;
     if (attr->groups > 1 && !gpu_is_depthwise(attr, weight)) {
         b->status = ctx_fail(b->g->base.ctx, OL_ERROR_UNSUPPORTED,
-                             "grouped convolution with %d groups is not implemented on GPUs", attr->groups);
+                             "grouped convolution with %d groups has no device code", attr->groups);
     } else if (gpu_is_depthwise(attr, weight) &&
                (attr->kernel[0] != attr->kernel[1] || attr->stride[0] != attr->stride[1] ||
                 attr->pad[0] != attr->pad[1] || attr->dilation[0] != attr->dilation[1])) {

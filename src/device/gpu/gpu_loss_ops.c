@@ -44,7 +44,7 @@ void gpu_compile_detect_loss(gpu_builder *b) {
     const bool second = attr->topk2 != attr->topk;
     if (attr->topk > MAX_TOPK || (second && attr->topk2 != 1) || attr->alpha != 0.5f || attr->beta != 6.0f) {
         b->status = ctx_fail(b->g->base.ctx, OL_ERROR_UNSUPPORTED,
-                             "an assigner with topk %d/%d, alpha %g, beta %g is not implemented on GPUs", attr->topk,
+                             "an assigner with topk %d/%d, alpha %g, beta %g has no device code", attr->topk,
                              attr->topk2, (double)attr->alpha, (double)attr->beta);
         return;
     }
