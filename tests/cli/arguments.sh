@@ -3,6 +3,7 @@
 # compares what the runs leave behind; and every argument of `yolo cfg` must stand in one of the lists here, so that a new one is thought about.
 set -u
 yolo="$(realpath "$1")"
+fixtures="$(realpath "$(dirname "$0")/../fixtures")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 export CUDA_VISIBLE_DEVICES=-1 HIP_VISIBLE_DEVICES=-1 HOME="$work/home" ONELOOK_CONFIG_DIR="$work/home/config" XDG_CACHE_HOME="$work/home/cache" NO_COLOR=1
@@ -11,19 +12,7 @@ failures=0
 known=""
 mkdir -p "$HOME"
 cd "$work" || exit 1
-cat > tiny.yaml << 'YAML'
-nc: 4
-reg_max: 1
-end2end: True
-backbone:
-  - [-1, 1, Conv, [8, 3, 2]]
-  - [-1, 1, Conv, [8, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-head:
-  - [[2, 3, 4], 1, Detect, [nc]]
-YAML
+cp "$fixtures/tiny.yaml" .
 "$yolo" shapes dir=shapes n_train=8 n_val=4 size=96 > /dev/null || exit 1
 
 fail() {

@@ -3,6 +3,7 @@
 # anchors, older instruction sets, the network, the environment of the host.
 set -u
 yolo="$(realpath "$1")"
+fixtures="$(realpath "$(dirname "$0")/../fixtures")"
 library="$(realpath "$2")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -30,19 +31,7 @@ fi
 
 mkdir -p "$HOME" "$work/images/Bilder ü猫"
 cd "$work/images/Bilder ü猫" || exit 1
-cat > tiny.yaml << 'YAML'
-nc: 4
-reg_max: 1
-end2end: True
-backbone:
-  - [-1, 1, Conv, [8, 3, 2]]
-  - [-1, 1, Conv, [8, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-  - [-1, 1, Conv, [16, 3, 2]]
-head:
-  - [[2, 3, 4], 1, Detect, [nc]]
-YAML
+cp "$fixtures/tiny.yaml" .
 works "a set in such a folder" "$yolo" shapes dir=images n_train=8 n_val=4 size=96 # its pictures: images/…/images/images/train
 sed 's/^train: /channels: 1\ntrain: /' images/data.yaml > grey.yaml
 sed -i 's/^train: /path: images\ntrain: /' grey.yaml
