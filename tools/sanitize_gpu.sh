@@ -1,33 +1,71 @@
 #!/usr/bin/env bash
 # NVIDIA's compute-sanitizer over the op table and the other tests of kernels on the GPU of this machine: memcheck (accesses outside
-# allocations) and racecheck (shared memory), maps in f32 and f16, all at once. What it cannot see, tensors of one allocation that
-# overrun each other, the AMD interpreter sees for the same source (tools/amd).
-# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds]   BUILD/tests has the programs
+# allocations), racecheck (shared memory between barriers), synccheck (barriers), and initcheck where memory is not cleared first;
+# maps in f32, f16 and bf16, many runs side by side. What it cannot see, tensors of one allocation that overrun each other and
+# blocks that race through global memory, the AMD interpreter sees for the same source (tools/amd).
+# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds in all] [runs at a time]   BUILD/tests has the programs
 # Exit code 1: findings, or a run that did not end in time; 77: no compute-sanitizer, or it refuses the device.
 set -uo pipefail
-build="$(cd "${1:?build folder}" && pwd)" out="${2:-sanitized}" seconds="${3:-150}"
+source="$(cd "$(dirname "$0")/.." && pwd)"
+build="$(cd "${1:?build folder}" && pwd)" out="${2:-sanitized}" seconds="${3:-270}" jobs="${4:-$(nproc)}"
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"
-for tool in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer ''; do
+export build out source deadline=$(($(date +%s) + seconds))
+for tool in "${COMPUTE_SANITIZER:-}" compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer /opt/nvidia/*/compute-sanitizer/compute-sanitizer ''; do
   [ -n "$tool" ] && command -v "$tool" >/dev/null && break
 done
-[ -n "$tool" ] || { echo "skipped: compute-sanitizer is not installed"; exit 77; }
-export ONELOOK_TEST_DEVICE="${ONELOOK_TEST_DEVICE:-cuda:0}" OMP_WAIT_POLICY=passive
+[ -n "$tool" ] || { echo "skipped: compute-sanitizer is not installed (a CUDA toolkit has it; COMPUTE_SANITIZER names one)"; exit 77; }
+export tool ONELOOK_TEST_DEVICE="${ONELOOK_TEST_DEVICE:-cuda:0}" OMP_WAIT_POLICY=passive OMP_NUM_THREADS=2
 export CUDA_CACHE_PATH="$out/cache" CUDA_CACHE_MAXSIZE=1073741824 # the driver compiles each module once
-cd "$build"
-ONELOOK_TEST_COMPUTE=f32 timeout "$seconds" tests/test_ops >"$out/plain.log" 2>&1 || { tail -5 "$out/plain.log"; echo "the op table fails without the tool already"; exit 1; }
-run() { # tool, type, program
-  local log="$out/$1-$2-$3.log" start rc=0
-  start="$(date +%s)"
-  ONELOOK_TEST_COMPUTE="$2" timeout "$seconds" "$tool" --tool "$1" --error-exitcode 9 --print-limit 20 "tests/$3" >"$log" 2>&1 || rc=$?
-  echo "$1 $3 $2: exit code $rc, $(($(date +%s) - start)) s; $(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | tail -1); $(grep -oE '[0-9]+ of [0-9]+ cases' "$log" | paste -sd' ')" >"$log.sum"
+cd "$build" || exit 1
+parts=4
+programs='test_flat test_device_select test_device_pictures test_loss test_plan test_gradients test_trainer'
+
+left() { echo $((deadline - $(date +%s))); }
+plain() { # type, program: right without the tool, and its code compiled for what follows
+  local log="$out/plain-$1-$2.log"
+  ONELOOK_TEST_COMPUTE="$1" timeout "$(left)" "tests/$2" >"$log" 2>&1 || echo "$2 in $1 fails without the tool already: $(tail -1 "$log")"
 }
-for check in memcheck racecheck; do
-  for type in f32 f16; do run "$check" "$type" test_ops & done
-  for program in test_flat test_device_select test_device_pictures; do run "$check" f32 "$program" & done
-done
-wait
-cat "$out"/*.sum
+run() { # tool, type, program, part of the op table
+  local log="$out/$1-$2-$3${4:+-$4}.log" start rc=0 more=() command=("tests/$3")
+  start="$(date +%s)"
+  [ "$(left)" -gt 5 ] || { echo "not run  $1 $3 $2 ${4:-}: no time left" >"$log.sum"; return; }
+  [ "$1" != memcheck ] || more=(--leak-check full --padding 256)
+  [ "$3" != program ] || command=("$source/tools/test_device.sh" ./yolo "$ONELOOK_TEST_DEVICE")
+  ONELOOK_TEST_PART="${4:+$4/$parts}" ONELOOK_TEST_COMPUTE="$2" timeout "$(left)" "$tool" --tool "$1" --target-processes all --error-exitcode 9 \
+    --print-limit 20 "${more[@]}" "${command[@]}" >"$log" 2>&1 || rc=$?
+  if [ "$rc" = 0 ] && ! grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | grep -qvE 'SUMMARY: 0 (errors|hazards)'; then verdict=clean; else verdict=FINDINGS; fi
+  [ "$rc" != 124 ] || verdict="not done"
+  echo "$verdict  $1 $3 $2 ${4:-}: exit code $rc, $(($(date +%s) - start)) s; $(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | sed 's/=* *//' | sort | uniq -c | sort -rn | head -2 | paste -sd' '); $(grep -oE '[0-9]+ of [0-9]+ cases|[0-9]+ test\(s\)\.$|agrees with the CPU' "$log" | tail -1)" >"$log.sum"
+}
+export parts
+export -f run plain left
+
+# The tool sees this device and finds what is there to be found.
+timeout 60 "$tool" --tool memcheck --error-exitcode 9 tests/overrun >"$out/overrun.txt" 2>&1
+rc=$?
+if grep -qi 'device not supported' "$out/overrun.txt"; then echo "skipped: compute-sanitizer refuses this device"; exit 77; fi
+[ "$rc" = 9 ] && grep -q 'Invalid __global__' "$out/overrun.txt" || { tail -5 "$out/overrun.txt"; echo "the tool does not see a kernel that leaves its memory"; exit 1; }
+echo "a planted access outside memory is found"
+{ for type in f32 f16 bf16; do echo "$type test_ops"; done; for program in $programs; do echo "f32 $program"; done; } |
+  xargs -P "$jobs" -L 1 bash -c 'plain "$@"' _ | tee "$out/plain.sum"
+[ ! -s "$out/plain.sum" ] || exit 1
+echo "right without the tool; $(left) s left"
+{
+  for type in f16 f32 bf16; do
+    for check in memcheck racecheck; do
+      for ((part = 0; part < parts; part++)); do echo "$check $type test_ops $part"; done
+      [ "$type" != f16 ] || for program in $programs; do echo "$check f32 $program"; done
+    done
+  done
+  for check in memcheck racecheck; do echo "$check f32 program"; done
+  for ((part = 0; part < parts; part++)); do echo "synccheck f16 test_ops $part"; done
+  for program in test_device_select test_device_pictures test_flat; do echo "initcheck f32 $program"; echo "synccheck f32 $program"; done
+} >"$out/list"
+xargs -P "$jobs" -L 1 bash -c 'run "$@"' _ <"$out/list"
+cat "$out"/*.sum | sort >"$out/summary"
+grep -v '^clean' "$out/summary" | head -40
+grep -hE '========= (Error|Warning|Invalid|Program hit|Leaked|Uninitialized|Barrier|Potential)' "$out"/*.log | sed 's/0x[0-9a-f]*/0x…/g; s/([0-9,]*)/()/g' | sort | uniq -c | sort -rn | head -20
+echo "$(grep -c '^clean' "$out/summary") of $(wc -l <"$out/list") runs clean; $(left) s left"
 rm -rf "$out/cache"
-if grep -lqi 'device not supported' "$out"/*.log; then echo "skipped: compute-sanitizer refuses this device"; exit 77; fi
-! grep -hvq 'exit code 0, .*SUMMARY: 0 \(errors\|hazards\)' "$out"/*.sum
+! grep -qv '^clean' "$out/summary"

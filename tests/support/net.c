@@ -14,11 +14,37 @@ static void check(const net *n, ol_status status) {
     if (status != OL_OK) fail_msg("%s", ol_context_message(n->ctx));
 }
 
-net *net_create(void) {
-    net *n = calloc(1, sizeof *n);
+/* What net_device_keep has opened: opening a GPU anew for every net takes longer than running it. */
+static net kept;
+
+static void open_device(net *n) {
     n->ctx = test_context();
     check(n, device_open(n->ctx, test_device_name(), &n->dev));
     guard_device(n->dev);
+}
+
+static void close_device(net *n) {
+    device_close(n->dev);
+    ol_context_destroy(n->ctx);
+}
+
+void net_device_keep(void) {
+    open_device(&kept);
+}
+
+void net_device_release(void) {
+    close_device(&kept);
+    kept = (net){0};
+}
+
+net *net_create(void) {
+    net *n = calloc(1, sizeof *n);
+    if (kept.dev != NULL) {
+        n->ctx = kept.ctx;
+        n->dev = kept.dev;
+    } else {
+        open_device(n);
+    }
     check(n, graph_create(n->ctx, &n->g));
     return n;
 }
@@ -27,9 +53,8 @@ void net_destroy(net *n) {
     plan_destroy(n->p);
     device_buffer_destroy(n->memory);
     graph_destroy(n->g);
-    device_close(n->dev);
     for (size_t t = 0; t < NET_MAX_TENSORS; t++) free(n->value[t]);
-    ol_context_destroy(n->ctx);
+    if (n->dev != kept.dev) close_device(n);
     free(n);
 }
 

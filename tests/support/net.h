@@ -18,8 +18,12 @@ typedef struct net {
     tensor_ref grad[NET_MAX_TENSORS]; /* after net_derive */
 } net;
 
+/* On the device of the test, opened for this net alone, or on the one that net_device_keep has opened for all of them.
+ */
 net *net_create(void);
 void net_destroy(net *n);
+void net_device_keep(void);
+void net_device_release(void);
 /* Values uniform in [lo, hi). */
 tensor_ref net_tensor(net *n, const char *name, tensor_role role, shape s, double lo, double hi);
 /* The same for any of f32, i32, u8 (whole numbers). */

@@ -2,6 +2,7 @@
  * operands that lie by themselves and operands that are views into larger maps.
  * Environment: ONELOOK_TEST_DEVICE names the device; ONELOOK_TEST_COMPUTE (f16, bf16) the type of maps on a device that
  * has it; ONELOOK_TEST_OPS ("conv2d,concat") chooses ops;
+ * ONELOOK_TEST_PART ("1/4") takes the cases whose number leaves 1 when it is divided by 4, for runs side by side;
  * ONELOOK_TEST_LARGEST (elements) leaves out cases with a larger operand, for a device that is interpreted;
  * ONELOOK_TEST_TIMES=1 prints the time of every case. */
 #include "device/device.h"
@@ -418,6 +419,13 @@ static void case_run(const op_case *c, bool view) {
     net_destroy(n);
 }
 
+static bool is_in_part(size_t number) {
+    const char *part = getenv("ONELOOK_TEST_PART");
+    size_t which = 0, parts = 1;
+    if (part != NULL && sscanf(part, "%zu/%zu", &which, &parts) == 2 && parts > 0) return number % parts == which;
+    return true;
+}
+
 static bool is_chosen(const op_case *c) {
     const char *largest = getenv("ONELOOK_TEST_LARGEST"), *ops = getenv("ONELOOK_TEST_OPS");
     for (int i = 0; largest != NULL && i < c->n_in; i++)
@@ -439,7 +447,7 @@ static double seconds_now(void) {
 static void chosen_run(bool view) {
     int n = 0;
     for (size_t i = 0; i < N_CASES; i++) {
-        if (!is_chosen(&cases[i])) continue;
+        if (!is_in_part(i) || !is_chosen(&cases[i])) continue;
         const double start = seconds_now();
         case_run(&cases[i], view);
         n++;
@@ -527,11 +535,23 @@ static void accesses_are_watched(void **state) {
     if (!watched) skip();
 }
 
+static int device_keep(void **state) {
+    (void)state;
+    net_device_keep();
+    return 0;
+}
+
+static int device_release(void **state) {
+    (void)state;
+    net_device_release();
+    return 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_a_case),    cmocka_unit_test(operands_by_themselves),
         cmocka_unit_test(operands_in_larger_maps), cmocka_unit_test(head_maps_keep_f32),
         cmocka_unit_test(accesses_are_watched),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, device_keep, device_release);
 }
