@@ -1,9 +1,22 @@
-# What the program says about AMD devices, with a stand-in for AMD's runtime.
-add_library(hip_double SHARED ${CMAKE_SOURCE_DIR}/tests/support/doubles/hip_double.c)
-target_include_directories(hip_double PRIVATE ${CMAKE_SOURCE_DIR}/src)
-set_target_properties(hip_double PROPERTIES OUTPUT_NAME amdhip64 SOVERSION 6 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/doubles
-  C_VISIBILITY_PRESET hidden)
-add_test(NAME cli_gpu_checks COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/gpu_checks.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
-set_tests_properties(cli_gpu_checks PROPERTIES SKIP_RETURN_CODE 77)
-add_test(NAME cli_device_failure COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/device_failure.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
-set_tests_properties(cli_device_failure PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+# What the program says about devices, with stand-ins for the vendors' libraries: one folder a machine.
+function(gpu_double folder library version source) # definitions …: names of functions, renamed so that the library lacks them
+  string(REPLACE "/" "_" name "double_${folder}_${library}")
+  add_library(${name} SHARED ${CMAKE_SOURCE_DIR}/tests/support/doubles/${source})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_compile_definitions(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${library} SOVERSION ${version} C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
+endfunction()
+gpu_double(doubles amdhip64 6 hip_double.c)
+gpu_double(doubles_hip5 amdhip64 5 hip_double.c HIP_VERSION_OF_DOUBLE=50221153)
+gpu_double(doubles_hip7 amdhip64 7 hip_double.c HIP_VERSION_OF_DOUBLE=70051831)
+gpu_double(doubles_hip4 amdhip64 5 hip_double.c HIP_VERSION_OF_DOUBLE=40500000 hipModuleLoadData=absent_1)
+gpu_double(doubles_no_properties amdhip64 6 hip_double.c hipGetDevicePropertiesR0600=absent_1)
+gpu_double(doubles_no_graphs amdhip64 6 hip_double.c hipGraphInstantiate=absent_1)
+gpu_double(doubles_cuda cuda 1 cuda_double.c)
+gpu_double(doubles_cuda_old cuda 1 cuda_double.c NVIDIA_LACKS_VERSIONS)
+foreach(script gpu_checks device_failure gpu_libraries)
+  add_test(NAME cli_${script} COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/${script}.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
+  set_tests_properties(cli_${script} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
+set_tests_properties(cli_device_failure PROPERTIES TIMEOUT 900)

@@ -40,9 +40,10 @@ void device_report(ol_context *ctx, ol_report_fn line, void *user) {
         char label[32];
         snprintf(label, sizeof label, "Device %.15s", e->name);
         text_clear(&t);
-        text_printf(&t, "%s, %s, %llu MiB, %s%s%s", e->title, e->arch, (unsigned long long)(e->memory_bytes >> 20),
+        text_printf(&t, "%s, %s, %llu MiB, %s%s%s%s", e->title, e->arch, (unsigned long long)(e->memory_bytes >> 20),
                     e->driver, e->integrated ? ", integrated" : "",
-                    e->has_code ? "" : ", but this build has no code for its architecture");
+                    e->has_code ? "" : ", but this build has no code for its architecture",
+                    e->silent ? ", but it does not answer" : "");
         line(user, label, text_c(&t));
     }
     const char *const reasons[] = {s->no_code, s->cuda.message, s->hip.message};
@@ -107,9 +108,7 @@ static ol_status no_such_device(ol_context *ctx, const char *typed, size_t n, co
             typed, n, n == 1 ? "" : "s");
     text line;
     text_init(&line, ctx);
-    text_printf(&line, "%s", text_c(absent));
-    for (char *c = line.bytes; c != NULL && *c != '\0'; c++)
-        if (*c == '\n') *c = ';';
+    for (const char *c = text_c(absent); *c != '\0'; c++) text_append(&line, *c == '\n' ? "; " : c, *c == '\n' ? 2 : 1);
     ol_status status =
         ctx_fail(ctx, OL_ERROR_DEVICE,
                  "'device=%.60s' cannot be used: no GPU was found (%s); use 'device=cpu' ('yolo checks' tells "
@@ -245,6 +244,15 @@ ol_status device_choose_text(ol_context *ctx, const char *typed, bool on_cpu_by_
         asked.failed ? OL_ERROR_MEMORY : judge(ctx, typed, text_c(&asked), on_cpu_by_default, name);
     text_deinit(&asked);
     return status;
+}
+
+bool device_names_cpu(ol_context *ctx, const char *typed) {
+    text asked;
+    text_init(&asked, ctx);
+    normalise(&asked, typed);
+    const bool is_cpu = strcmp(text_c(&asked), "cpu") == 0;
+    text_deinit(&asked);
+    return is_cpu;
 }
 
 ol_status device_choose(ol_context *ctx, const settings *s, char name[16]) {

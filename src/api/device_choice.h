@@ -13,6 +13,9 @@ ol_status device_choose(ol_context *ctx, const settings *s, char name[16]);
 /* The same for the argument as text. */
 ol_status device_choose_text(ol_context *ctx, const char *typed, bool on_cpu_by_default, char name[16]);
 
+/* "cpu" in one of its spellings, which needs no GPU to be there. */
+bool device_names_cpu(ol_context *ctx, const char *typed);
+
 /* One line a device, one a driver that shows none, and what can be done about it. */
 void device_report(ol_context *ctx, ol_report_fn line, void *user);
 

@@ -40,15 +40,21 @@ bool ol_is_available(ol_context *ctx, const char *device) {
     NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     char name[16];
+    if (device == NULL) device = "";
     if (device_choose_text(ctx, device, false, name) != OL_OK) return false;
-    if (strcmp(device, "cpu") != 0 && strcmp(name, "cpu") == 0) {
+    if (strcmp(name, "cpu") == 0) {
+        if (device_names_cpu(ctx, device)) return true;
         ctx_fail(ctx, OL_ERROR_DEVICE, "no GPU can be used; 'yolo checks' tells why");
         return false;
     }
     device_entry list[DEVICES_MAX];
     const size_t n = devices_list(ctx, list, NULL);
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(list[i].name, name) != 0 || list[i].has_code) continue;
+        if (strcmp(list[i].name, name) != 0 || (list[i].has_code && !list[i].silent)) continue;
+        if (list[i].has_code) {
+            ctx_fail(ctx, OL_ERROR_DEVICE, "%s does not answer; 'yolo checks' tells more", name);
+            return false;
+        }
         ctx_fail(ctx, OL_ERROR_UNSUPPORTED, "this build has no code for %s (%s); 'yolo checks' tells more", name,
                  list[i].arch);
         return false;

@@ -13,13 +13,14 @@ typedef struct device_entry {
     char driver[64]; /* "CUDA driver 13.0" */
     uint64_t memory_bytes, free_bytes;
     bool integrated, has_code; /* this build has kernels for the architecture */
+    bool silent;               /* it is there, but could not be selected */
 } device_entry;
 
 /* What one driver library said. */
 typedef struct devices_driver {
     bool found;         /* the library is on the machine */
-    int n_devices;      /* that it shows */
-    char message[1024]; /* why there is none; "" */
+    int n_devices;      /* of the list that are its own */
+    char message[1024]; /* why there is none, or what is wrong with some; "" */
 } devices_driver;
 
 typedef struct devices_survey {
@@ -33,7 +34,8 @@ typedef struct devices_survey {
 void devices_look(ol_context *ctx, devices_survey *out);
 
 /* GPUs in the order of preference: discrete before integrated, those with code first, else as the drivers number them.
- * `absent` (may be NULL) receives a line for each driver that is missing or shows no device. Never fails. */
+ * `absent` (may be NULL) receives a line for each driver that is missing, shows no device or one that
+ * does not answer. Never fails. */
 size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent);
 
 #endif

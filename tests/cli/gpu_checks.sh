@@ -38,7 +38,7 @@ expect "HSA_OVERRIDE_GFX_VERSION=10.3.0 makes the driver report" HIP_DOUBLE_DEVI
 expect "error 801 while creating a stream" HIP_DOUBLE_DEVICES=gfx942 "$yolo" selftest device=0
 # one without code
 expect "has architecture gfx803, for which this build carries no code" HIP_DOUBLE_DEVICES=gfx803 "$yolo" checks
-expect "the nearest is gfx9" HIP_DOUBLE_DEVICES=gfx909 "$yolo" selftest device=hip:0
+expect "the nearest architecture with code is gfx9" HIP_DOUBLE_DEVICES=gfx909 "$yolo" selftest device=hip:0
 # an integrated one first: the discrete one is taken
 expect "no code for its architecture" HIP_DOUBLE_DEVICES=gfx942i,gfx803 "$yolo" checks
 expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=0

@@ -229,7 +229,9 @@ static void devices_are_described(void **state) {
         assert_false(ol_is_available(ctx, ""));
         assert_true(strlen(ol_context_message(ctx)) > 0);
     }
-    assert_true(ol_is_available(ctx, "cpu"));
+    static const char *const processor[] = {"cpu", "CPU", " cpu ", "'cpu'"};
+    for (size_t i = 0; i < sizeof processor / sizeof *processor; i++) assert_true(ol_is_available(ctx, processor[i]));
+    assert_int_equal(ol_is_available(ctx, NULL), ol_is_available(ctx, ""));
     assert_false(ol_is_available(ctx, "99"));
     assert_false(ol_is_available(ctx, "nonsense"));
     ol_context_destroy(ctx);

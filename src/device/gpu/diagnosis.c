@@ -378,7 +378,8 @@ static bool partitioned(report *r) {
 }
 
 static bool called_cuda(report *r) {
-    if (r->facts.q->survey.hip.n_devices == 0) return false;
+    const devices_survey *s = &r->facts.q->survey;
+    if (s->hip.n_devices == 0 || s->cuda.n_devices > 0) return false;
     text_printf(&r->what, "an AMD card answers to hip:0, but also to cuda:0 and plain 0: PyTorch calls AMD's cards "
                           "cuda, and scripts written for it keep working");
     text_printf(&r->remedy, "nothing is wrong; the line at the start of each run names the card itself");
@@ -397,16 +398,11 @@ static void judge_architecture(report *r, const char *name, const char *title, c
         ctx_clear(r->ctx);
         return;
     }
-    const bool nvidia = strncmp(arch, "sm_", 3) == 0;
     if (kernel_archive_target(&archive, arch) == NULL) {
+        char remedy[256];
+        kernel_archive_remedy(&archive, arch, remedy, sizeof remedy);
         text_printf(&r->what, "%s (%s) has architecture %s, for which this build carries no code", name, title, arch);
-        if (nvidia)
-            text_printf(&r->remedy, "NVIDIA cards from sm_80 (Ampere) on can be used; use device=cpu");
-        else
-            text_printf(&r->remedy,
-                        "use device=cpu and report the card (docs/hardware-report.md); the nearest "
-                        "architecture with code is %s",
-                        kernel_archive_nearest(&archive, arch));
+        text_printf(&r->remedy, "%s", remedy);
         tell(r, "architecture");
     }
     kernel_archive_deinit(&archive);
@@ -424,7 +420,7 @@ static void judge_devices(report *r) {
                                     "use device=cpu");
             tell(r, "igpu-memory");
         }
-        if (e->free_bytes == 0 && e->memory_bytes > 0) {
+        if (e->free_bytes == 0 && e->memory_bytes > 0 && !e->silent) {
             text_printf(&r->what, "%s reports no free memory (seen in WSL); the total, %llu MiB, is used instead",
                         e->name, mib);
             text_printf(&r->remedy, "give batch= a number if memory runs out");

@@ -37,7 +37,7 @@ ol_status gpu_check(gpu_device *g, int error, const char *what) {
         g->driver->call.memory_info(g->driver, &free_bytes, &total);
         return ctx_fail(g->base.ctx, OL_ERROR_MEMORY,
                         "%s: out of memory while %s (%s of %s are free); use a smaller batch or imgsz", g->name, what,
-                        text_size(free_bytes).c, text_size(total).c);
+                        text_size(free_bytes).c, text_size(total > 0 ? total : g->info.memory_bytes).c);
     }
     const char *meaning = NULL;
     for (size_t i = 0; i < sizeof lost_rows / sizeof *lost_rows; i++)
@@ -449,12 +449,13 @@ static ol_status device_start(gpu_device *g) {
     status = gpu_check(g, g->driver->call.device_info(g->driver, g->index, &g->info), "asking for its properties");
     if (status != OL_OK) return status;
     g->target = kernel_archive_target(&g->archive, g->info.arch);
-    if (g->target == NULL)
-        return ctx_fail(
-            ctx, OL_ERROR_UNSUPPORTED,
-            "%s (%s) has architecture %s, for which this build has no code; the nearest is %s. Use device=cpu "
-            "and report the card",
-            g->name, g->info.name, g->info.arch, kernel_archive_nearest(&g->archive, g->info.arch));
+    if (g->target == NULL) {
+        char remedy[256];
+        kernel_archive_remedy(&g->archive, g->info.arch, remedy, sizeof remedy);
+        return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
+                        "%s (%s) has architecture %s, for which this build carries no code: %s", g->name, g->info.name,
+                        g->info.arch, remedy);
+    }
     status = bind(g);
     if (status != OL_OK) return status;
     return gpu_check(g, g->driver->call.stream_create(g->driver, &g->stream), "creating a stream");

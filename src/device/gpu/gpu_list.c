@@ -13,6 +13,33 @@ static void note_failure(ol_context *ctx, char *message, size_t message_bytes) {
     ctx_clear(ctx);
 }
 
+/* A device that does not answer is not passed over in silence. */
+static void note_silence(gpu_driver *d, int index, int error, devices_driver *said) {
+    const size_t at = strlen(said->message);
+    snprintf(said->message + at, sizeof said->message - at, "%s%.100s shows %s:%d, which does not answer (%.200s)",
+             at > 0 ? "; " : "", d->library, d->call.name, index, d->call.error_text(d, error));
+}
+
+/* The driver's error: with `silent` the rest of the entry is known all the same. */
+static int entry_fill(gpu_driver *d, int index, device_entry *e) {
+    gpu_info info;
+    uint64_t total = 0;
+    *e = (device_entry){.silent = false};
+    int error = d->call.device_info(d, index, &info);
+    if (error != 0) return error;
+    *e = (device_entry){.memory_bytes = info.memory_bytes, .integrated = info.integrated};
+    snprintf(e->name, sizeof e->name, "%s:%d", d->call.name, index);
+    snprintf(e->title, sizeof e->title, "%.127s", info.name);
+    snprintf(e->arch, sizeof e->arch, "%.31s", info.arch);
+    d->call.version(d, e->driver, sizeof e->driver);
+    error = d->call.bind(d, index);
+    e->silent = error != 0;
+    if (error != 0) return error;
+    d->call.memory_info(d, &e->free_bytes, &total);
+    d->call.unbind(d, index);
+    return 0;
+}
+
 static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *archive, device_entry *list, size_t room,
                           devices_driver *said) {
     gpu_driver *d = NULL;
@@ -26,23 +53,15 @@ static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *a
     }
     d->call.device_count(d, &count);
     for (int i = 0; i < count && n < room; i++) {
-        gpu_info info;
-        uint64_t total = 0;
-        if (d->call.device_info(d, i, &info) != 0) continue;
-        device_entry *e = &list[n++];
-        *e = (device_entry){.memory_bytes = info.memory_bytes, .integrated = info.integrated};
-        snprintf(e->name, sizeof e->name, "%s:%d", d->call.name, i);
-        snprintf(e->title, sizeof e->title, "%.127s", info.name);
-        snprintf(e->arch, sizeof e->arch, "%.31s", info.arch);
-        d->call.version(d, e->driver, sizeof e->driver);
-        if (d->call.bind(d, i) == 0) {
-            d->call.memory_info(d, &e->free_bytes, &total);
-            d->call.unbind(d, i);
-        }
+        device_entry *e = &list[n];
+        const int error = entry_fill(d, i, e);
+        if (error != 0) note_silence(d, i, error, said);
+        if (error != 0 && !e->silent) continue; /* nothing is known of it */
         e->has_code = archive != NULL && kernel_archive_target(archive, e->arch) != NULL;
+        n++;
     }
     d->call.close(d);
-    said->n_devices = count;
+    said->n_devices = (int)n;
     return n;
 }
 

@@ -1,5 +1,6 @@
 #include "device/gpu/kernel_archive.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -85,10 +86,12 @@ ol_status kernel_archive_object(kernel_archive *a, const char *target, const cha
     return ctx_fail(a->ctx, OL_ERROR_INTERNAL, "no device code '%s' for %s in this binary", module, target);
 }
 
-const char *kernel_archive_nearest(const kernel_archive *a, const char *arch) {
-    const char *best = "ptx";
+/* The AMD architecture most like this one; NULL when the build has none. */
+static const char *nearest(const kernel_archive *a, const char *arch) {
+    const char *best = NULL;
     double best_score = -1.0;
     for (size_t i = 0; i < a->n_entries; i++) {
+        if (strncmp(target_at(a, i), "gfx", 3) != 0) continue;
         size_t same = 0;
         while (arch[same] != '\0' && arch[same] == target_at(a, i)[same]) same++;
         const double score = (double)same + text_similarity(arch, target_at(a, i));
@@ -98,4 +101,21 @@ const char *kernel_archive_nearest(const kernel_archive *a, const char *arch) {
         }
     }
     return best;
+}
+
+void kernel_archive_remedy(const kernel_archive *a, const char *arch, char *out, size_t bytes) {
+    const bool nvidia = strncmp(arch, "sm_", 3) == 0;
+    const char *like = nearest(a, arch);
+    if (nvidia ? kernel_archive_target(a, "sm_80") == NULL : like == NULL)
+        snprintf(out, bytes,
+                 "this build was made without code for %s cards: take a released binary, or build without "
+                 "ONELOOK_GPU_TARGETS",
+                 nvidia ? "NVIDIA" : "AMD");
+    else if (nvidia)
+        snprintf(out, bytes, "NVIDIA cards from sm_80 (Ampere) on can be used; use device=cpu");
+    else
+        snprintf(out, bytes,
+                 "use device=cpu and report the card (docs/hardware-report.md); the nearest architecture with code is "
+                 "%s",
+                 like);
 }

@@ -22,7 +22,7 @@ void kernel_archive_deinit(kernel_archive *a);
 const char *kernel_archive_target(const kernel_archive *a, const char *arch);
 /* The object (NUL-terminated), valid until deinit. */
 ol_status kernel_archive_object(kernel_archive *a, const char *target, const char *module, const void **image);
-/* The target whose name is closest to `arch` (for messages). */
-const char *kernel_archive_nearest(const kernel_archive *a, const char *arch);
+/* What the owner of a card without code can do, as part of a sentence. */
+void kernel_archive_remedy(const kernel_archive *a, const char *arch, char *out, size_t bytes);
 
 #endif

@@ -1,10 +1,12 @@
-/* Stands in for AMD's HIP runtime in tests of what is said about devices and of what happens when they fail: shows as
- * many as HIP_DOUBLE_DEVICES names ("gfx1100,gfx1036i": an i marks an integrated one). HIP_DOUBLE_ERROR is what hipInit
- * returns. It computes nothing: with HIP_DOUBLE_MB=n a device has n MiB of memory and every launch is fine and leaves
- * the memory as it is, without it everything that would compute is refused.
- * HIP_DOUBLE_FREE="3,9": GiB free on each device. HIP_DOUBLE_LOG=file writes the name of each call.
- * HIP_DOUBLE_FAIL=n:error lets the n-th call (from 1) fail with that number, and all after it when HIP_DOUBLE_LOST is
- * set, as those of a device that is gone do. */
+/* Stands in for AMD's HIP runtime (and, included by cuda_double.c, for NVIDIA's driver) in tests of what is said about
+ * devices and of what happens when they fail: shows as many as HIP_DOUBLE_DEVICES names ("gfx1100,gfx1036i": an i marks
+ * an integrated one). HIP_DOUBLE_ERROR is what hipInit returns. It computes nothing: with HIP_DOUBLE_MB=n a device has
+ * n MiB of memory and every launch is fine and leaves the memory as it is, without it everything that would compute is
+ * refused. HIP_DOUBLE_NAME is the marketing name. HIP_DOUBLE_FREE="3,9": GiB free on each device. HIP_DOUBLE_LOG=file
+ * writes the name of each call. HIP_DOUBLE_FAIL=n:error lets the n-th call (from 1) fail with that number, and all
+ * after it when HIP_DOUBLE_LOST is set, as those of a device that is gone do. HIP_DOUBLE_REFUSE=name:error lets that
+ * function fail always, HIP_DOUBLE_REFUSE=name@1:error on device 1 alone; it is for those that look and are not
+ * counted. HIP_VERSION_OF_DOUBLE is the version that the library claims to be. */
 #include "kernels/args.h"
 
 #include <stdint.h>
@@ -13,11 +15,25 @@
 #include <string.h>
 
 #define SHOWN __attribute__((visibility("default")))
-enum { NO_DEVICE = 100, NOT_SUPPORTED = 801, ARCH_AT = 1160, INTEGRATED = 16, MULTIPROCESSORS = 63, WARP_SIZE = 87 };
+enum { NO_DEVICE = 100, NOT_SUPPORTED = 801 };
+#ifndef DOUBLE_IS_CUDA
+#define ENV(name) getenv("HIP_DOUBLE_" name)
+enum { INTEGRATED = 16, MULTIPROCESSORS = 63, WARP_SIZE = 87 };
+/* The struct of properties changed in version 6, and with it the name of the function. */
+#ifndef HIP_VERSION_OF_DOUBLE
+#define HIP_VERSION_OF_DOUBLE 60443484
+#endif
+#if HIP_VERSION_OF_DOUBLE < 60000000
+#define hipGetDevicePropertiesR0600 hipGetDeviceProperties
+enum { ARCH_AT = 396, PROPERTIES_BYTES = 792 };
+#else
+enum { ARCH_AT = 1160, PROPERTIES_BYTES = 1472 };
+#endif
+#endif
 
 /* The architecture of a device; false past the last. */
 static int device_at(int index, char *arch, size_t bytes) {
-    const char *list = getenv("HIP_DOUBLE_DEVICES");
+    const char *list = ENV("DEVICES");
     for (int i = 0; list != NULL && *list != '\0'; i++) {
         const size_t n = strcspn(list, ",");
         if (i == index) {
@@ -34,9 +50,20 @@ static int is_integrated(int index) {
     return device_at(index, arch, sizeof arch) && arch[0] != '\0' && arch[strlen(arch) - 1] == 'i';
 }
 
+/* The error that a function which looks has to answer. */
+static int refused(const char *name, int index) {
+    const char *plan = ENV("REFUSE");
+    const size_t n = strlen(name);
+    if (plan == NULL || strncmp(plan, name, n) != 0 || (plan[n] != '@' && plan[n] != ':')) return 0;
+    if (plan[n] == '@' && atoi(plan + n + 1) != index) return 0;
+    return atoi(strchr(plan, ':') + 1);
+}
+#define LOOK(index)                                                                                                    \
+    if (refused(__func__, index) != 0) return refused(__func__, index)
+
 SHOWN int hipInit(unsigned flags);
 int hipInit(unsigned flags) {
-    const char *error = getenv("HIP_DOUBLE_ERROR");
+    const char *error = ENV("ERROR");
     (void)flags;
     return error != NULL ? atoi(error) : 0;
 }
@@ -48,51 +75,68 @@ static int current;
 SHOWN int hipGetDeviceCount(int *count);
 int hipGetDeviceCount(int *count) {
     char arch[32];
+    LOOK(0);
     for (*count = 0; device_at(*count, arch, sizeof arch);) (*count)++;
     return *count > 0 ? 0 : NO_DEVICE;
 }
 
+static void name_of(int index, char *out, size_t bytes) {
+    if (ENV("NAME") != NULL)
+        snprintf(out, bytes, "%s", ENV("NAME"));
+    else
+        snprintf(out, bytes, "AMD double %d", index);
+}
+
+#ifndef DOUBLE_IS_CUDA
 SHOWN int hipGetDevicePropertiesR0600(void *properties, int index);
 int hipGetDevicePropertiesR0600(void *properties, int index) {
     char arch[32];
+    LOOK(index);
     if (!device_at(index, arch, sizeof arch)) return NO_DEVICE;
     if (is_integrated(index)) arch[strlen(arch) - 1] = '\0';
-    memset(properties, 0, 1472);
-    snprintf(properties, 256, "AMD double %d", index);
+    memset(properties, 0, PROPERTIES_BYTES);
+    name_of(index, properties, 256);
     snprintf((char *)properties + ARCH_AT, 256, "%s:sramecc+:xnack-", arch);
     return 0;
 }
 
 SHOWN int hipDeviceGetAttribute(int *value, int attribute, int index);
 int hipDeviceGetAttribute(int *value, int attribute, int index) {
+    LOOK(index);
     *value = attribute == INTEGRATED        ? is_integrated(index)
              : attribute == WARP_SIZE       ? 32
              : attribute == MULTIPROCESSORS ? 8
                                             : 65536;
     return 0;
 }
+#endif
 
 SHOWN int hipDeviceTotalMem(size_t *bytes, int index);
 int hipDeviceTotalMem(size_t *bytes, int index) {
+    LOOK(index);
     *bytes = is_integrated(index) ? (size_t)512 << 20 : room();
     return 0;
 }
 
+#ifndef DOUBLE_IS_CUDA
 SHOWN int hipSetDevice(int index);
 int hipSetDevice(int index) {
+    LOOK(index);
     current = index;
-    return getenv("HIP_DOUBLE_MB") != NULL ? call("hipSetDevice") : 0;
+    return ENV("MB") != NULL ? call("hipSetDevice") : 0;
 }
 
 SHOWN int hipDriverGetVersion(int *version);
 int hipDriverGetVersion(int *version) {
-    *version = 60443484;
+    LOOK(0);
+    *version = HIP_VERSION_OF_DOUBLE;
     return 0;
 }
 
 SHOWN int hipRuntimeGetVersion(int *version);
 int hipRuntimeGetVersion(int *version) {
-    *version = 60443484;
+    LOOK(0);
+    *version = HIP_VERSION_OF_DOUBLE;
     return 0;
 }
 
@@ -100,6 +144,7 @@ SHOWN const char *hipGetErrorString(int error);
 const char *hipGetErrorString(int error) {
     return error == NO_DEVICE ? "no ROCm-capable device is detected" : "the double's error";
 }
+#endif
 
 /* --- what would compute --- */
 
@@ -109,8 +154,8 @@ enum { OUT_OF_MEMORY = 2, INVALID = 1 };
 static int call(const char *name) {
     static FILE *log;
     static long n;
-    const char *path = getenv("HIP_DOUBLE_LOG"), *plan = getenv("HIP_DOUBLE_FAIL");
-    if (getenv("HIP_DOUBLE_MB") == NULL) return NOT_SUPPORTED;
+    const char *path = ENV("LOG"), *plan = ENV("FAIL");
+    if (ENV("MB") == NULL) return NOT_SUPPORTED;
     n++;
     if (path != NULL && log == NULL) log = fopen(path, "w");
     if (log != NULL) {
@@ -120,7 +165,7 @@ static int call(const char *name) {
     if (plan == NULL) return 0;
     const long at = atol(plan);
     const char *colon = strchr(plan, ':');
-    return n == at || (n > at && getenv("HIP_DOUBLE_LOST") != NULL) ? atoi(colon != NULL ? colon + 1 : "719") : 0;
+    return n == at || (n > at && ENV("LOST") != NULL) ? atoi(colon != NULL ? colon + 1 : "719") : 0;
 }
 
 /* Sizes stand before the blocks. */
@@ -128,7 +173,7 @@ enum { HEAD = 256 };
 static size_t in_use;
 
 static size_t room(void) {
-    const char *mib = getenv("HIP_DOUBLE_MB");
+    const char *mib = ENV("MB");
     return mib != NULL ? (size_t)atol(mib) << 20 : (size_t)16 << 30;
 }
 
@@ -140,11 +185,10 @@ static size_t room(void) {
     if (error != 0) return error
 
 CALL(hipMemGetInfo, (size_t * free_bytes, size_t *total_bytes)) {
-    const char *list = getenv("HIP_DOUBLE_FREE");
+    const char *list = ENV("FREE");
+    LOOK(current);
     for (int i = 0; list != NULL && i < current; i++) list += strcspn(list, ",") + 1;
-    *free_bytes = list != NULL                      ? (size_t)atol(list) << 30
-                  : getenv("HIP_DOUBLE_MB") != NULL ? room() - in_use
-                                                    : (size_t)8 << 30;
+    *free_bytes = list != NULL ? (size_t)atol(list) << 30 : ENV("MB") != NULL ? room() - in_use : (size_t)8 << 30;
     *total_bytes = room();
     return 0;
 }
@@ -179,6 +223,7 @@ CALL(hipHostFree, (void *p)) {
     BEGIN;
     return 0;
 }
+#ifndef DOUBLE_IS_CUDA
 CALL(hipMemsetAsync, (void *p, int byte, size_t bytes, void *stream)) {
     (void)stream;
     BEGIN;
@@ -191,6 +236,7 @@ CALL(hipMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *
     memmove(to, from, bytes);
     return 0;
 }
+#endif
 /* Of the kernels one leaves a trace: sums of squares are zero, not what their memory held before. */
 static char nothing, sums;
 CALL(hipModuleGetFunction, (void **made, void *module, const char *name)) {

@@ -88,10 +88,12 @@ static const char *cuda_error_text(gpu_driver *d, int error) {
 static int cuda_info(gpu_driver *d, int index, gpu_info *info) {
     cuda_driver *c = of(d);
     gpu_info found = {0};
+    char name[256] = "";
     int device = 0, major = 0, minor = 0, integrated = 0, error;
     size_t bytes = 0;
     if ((error = c->device_get(&device, index)) != 0) return error;
-    if ((error = c->device_name(found.name, (int)sizeof found.name, device)) != 0) return error;
+    if ((error = c->device_name(name, (int)sizeof name - 1, device)) != 0) return error;
+    gpu_name_write(&found, "NVIDIA", name);
     if ((error = c->base.e.total_memory(&bytes, device)) != 0) return error;
     if ((error = c->base.e.attribute(&major, CUDA_MAJOR, device)) != 0) return error;
     if ((error = c->base.e.attribute(&minor, CUDA_MINOR, device)) != 0) return error;
@@ -109,7 +111,10 @@ static int cuda_info(gpu_driver *d, int index, gpu_info *info) {
 static int cuda_version(gpu_driver *d, char *text, size_t bytes) {
     int version = 0;
     const int error = of(d)->base.e.driver_version(&version);
-    snprintf(text, bytes, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
+    if (error != 0 || version <= 0)
+        snprintf(text, bytes, "CUDA driver of unknown version");
+    else
+        snprintf(text, bytes, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
     return error;
 }
 

@@ -1,5 +1,9 @@
 #include "device/gpu/drivers/entries.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
 static gpu_entries *of(gpu_driver *d) {
     return &((gpu_library_driver *)d)->e;
 }
@@ -148,6 +152,14 @@ static ol_status entries_resolve(gpu_library_driver *c, bool *records) {
         *records = *records && e->need != GPU_RECORDS;
     }
     return OL_OK;
+}
+
+void gpu_name_write(gpu_info *info, const char *vendor, const char *name) {
+    name += strspn(name, " ");
+    if (strncasecmp(name, vendor, strlen(vendor)) == 0)
+        snprintf(info->name, sizeof info->name, "%s", name);
+    else
+        snprintf(info->name, sizeof info->name, "%s%s%.240s", vendor, *name != '\0' ? " " : "", name);
 }
 
 ol_status gpu_vendor_open(ol_context *ctx, const gpu_vendor *v, const char *const *libraries, gpu_driver **out) {

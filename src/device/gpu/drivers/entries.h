@@ -72,6 +72,9 @@ struct gpu_library_driver {
  * The vendor must outlive the driver, its list of libraries need not. */
 ol_status gpu_vendor_open(ol_context *ctx, const gpu_vendor *v, const char *const *libraries, gpu_driver **out);
 
+/* The marketing name, with the vendor's before it where it does not begin with that. */
+void gpu_name_write(gpu_info *info, const char *vendor, const char *name);
+
 /* library.c. Opens the first of the NULL-ended names; NULL with a message when none opens. */
 void *gpu_library_open(ol_context *ctx, const char *const *names, const char *what, char *opened, size_t opened_bytes);
 /* Writes the entry point's address to the function pointer at `to`; false when there is none. */

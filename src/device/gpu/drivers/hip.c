@@ -84,7 +84,8 @@ static int hip_info(gpu_driver *d, int index, gpu_info *info) {
     const bool new_layout = c->properties_6 != NULL;
     int error = new_layout ? c->properties_6(properties, index) : c->properties_5(properties, index), integrated = 0;
     if (error != 0) return error;
-    snprintf(found.name, sizeof found.name, "%.255s", (const char *)properties);
+    properties[255] = '\0';
+    gpu_name_write(&found, "AMD", (const char *)properties);
     snprintf(found.arch, sizeof found.arch, "%.63s",
              (const char *)properties + (new_layout ? HIP_ARCH_AT_6 : HIP_ARCH_AT_5));
     found.arch[strcspn(found.arch, ":")] = '\0'; /* "gfx90a:sramecc+:xnack-" */
@@ -100,12 +101,14 @@ static int hip_info(gpu_driver *d, int index, gpu_info *info) {
 }
 
 static int hip_version(gpu_driver *d, char *text, size_t bytes) {
-    int driver = 0, runtime = 0;
-    int error = of(d)->base.e.driver_version(&driver);
-    if (error == 0) error = of(d)->runtime_version(&runtime);
-    snprintf(text, bytes, "HIP runtime %d.%d, driver %d.%d", runtime / 10000000, runtime / 100000 % 100,
-             driver / 10000000, driver / 100000 % 100);
-    return error;
+    int numbers[2] = {0, 0};
+    char names[2][24] = {"unknown", "unknown"};
+    const int errors[2] = {of(d)->runtime_version(&numbers[0]), of(d)->base.e.driver_version(&numbers[1])};
+    for (int i = 0; i < 2; i++)
+        if (errors[i] == 0 && numbers[i] > 0)
+            snprintf(names[i], sizeof names[i], "%d.%d", numbers[i] / 10000000, numbers[i] / 100000 % 100);
+    snprintf(text, bytes, "HIP runtime %s, driver %s", names[0], names[1]);
+    return errors[0] != 0 ? errors[0] : errors[1];
 }
 
 static int hip_bind(gpu_driver *d, int index) {
