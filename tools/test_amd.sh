@@ -24,6 +24,10 @@ for candidate in llvm-objdump-22 llvm-objdump-21 llvm-objdump-20 llvm-objdump-19
 done
 [ -n "$objdump" ] || skip "no llvm-objdump of version 19 or later (apt-get install llvm-19)"
 
+for needed in yolo kernels.bin; do
+  [ -e "$build/$needed" ] || { echo "test_amd: no $needed in $build: build it first (make)" >&2; exit 2; }
+done
+
 if [ "$what" = kernels ]; then exec "$python" tools/amd/amdcover.py "$build/kernels.bin" "$target" "$build/amd-coverage"; fi
 
 if [ "$what" = interpreter ]; then
@@ -46,7 +50,10 @@ rm -f "$AMDEMU_COVERAGE"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 # the interpreter's products are tiny
 
 checks="$("$build/yolo" checks)"
-grep -q "^Device hip:0" <<<"$checks" || skip "this build has no device code for $target"
+row="$(grep '^Device hip:0' <<<"$checks")" || { echo "test_amd: the double of AMD's runtime shows no device:"; echo "$checks"; exit 1; } >&2
+case "$row" in
+  *'no code for its architecture'*) skip "this build has no device code for $target (-DONELOOK_GPU_TARGETS chose others, or clang-19 was missing)" ;;
+esac
 
 case "$what" in
   ops)

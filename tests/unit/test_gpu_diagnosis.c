@@ -326,6 +326,23 @@ static void strange_files_do_no_harm(void **state) {
 }
 
 /* The machine that the test runs on: whatever it is, the answer is whole sentences. */
+/* An AMD card is not sent to NVIDIA's code, which it cannot run. */
+static void nearest_code_is_of_the_same_maker(void **state) {
+    (void)state;
+    enum { HEADER = 16, ENTRY = 56 };
+    static const char *const names[] = {"gfx1100", "gfx90a", "ptx"};
+    unsigned char bytes[HEADER + 3 * ENTRY] = {0};
+    for (size_t i = 0; i < 3; i++) memcpy(bytes + HEADER + i * ENTRY, names[i], strlen(names[i]));
+    kernel_archive all = {.bytes = bytes, .n_bytes = sizeof bytes, .n_entries = 3}, ptx = all;
+    char remedy[256];
+    kernel_archive_remedy(&all, "gfx909", remedy, sizeof remedy);
+    assert_non_null(strstr(remedy, "gfx90a"));
+    ptx.bytes += 2 * ENTRY;
+    ptx.n_entries = 1;
+    kernel_archive_remedy(&ptx, "gfx909", remedy, sizeof remedy);
+    assert_null(strstr(remedy, "ptx"));
+}
+
 static void this_machine_is_answered(void **state) {
     (void)state;
     ol_context *ctx = test_context();
@@ -341,6 +358,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cause_is_told),
         cmocka_unit_test(strange_files_do_no_harm),
+        cmocka_unit_test(nearest_code_is_of_the_same_maker),
         cmocka_unit_test(this_machine_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
