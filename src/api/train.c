@@ -259,6 +259,7 @@ static ol_status explain_memory(training *t) {
     if (!d.is_gpu || t->train_set == NULL || t->batch == 0) return OL_ERROR_MEMORY;
     if (t->runner != NULL) runner_destroy(t->runner);
     t->runner = NULL;
+    device_pictures_release(t->handle->device);
     const loader_options loader = training_options(t);
     const train_fit fit = fit_of(t, &loader);
     return batch_explain(&fit, t->batch);

@@ -128,6 +128,7 @@ typedef struct device_api {
     ol_status (*bring_pictures)(device *dev, const picture_batch *batch);
     ol_status (*make_pictures)(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
     size_t (*pictures_bytes)(pictures_kind kind, int n, size_t most_pixel_bytes);
+    void (*pictures_release)(device *dev);
     ol_status (*host_create)(device *dev, size_t bytes, void **out);
     void (*host_destroy)(device *dev, void *memory);
 

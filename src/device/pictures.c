@@ -23,6 +23,10 @@ size_t device_pictures_bytes(const device *dev, pictures_kind kind, int n, size_
     return device_makes_pictures(dev) ? dev->api->pictures_bytes(kind, n, most_pixel_bytes) : 0;
 }
 
+void device_pictures_release(device *dev) {
+    if (device_makes_pictures(dev)) dev->api->pictures_release(dev);
+}
+
 ol_status device_host_create(device *dev, size_t bytes, void **out) {
     return dev->api->host_create(dev, bytes, out);
 }

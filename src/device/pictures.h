@@ -29,6 +29,8 @@ ol_status device_make_pictures(device *dev, const picture_batch *batch, device_b
 
 /* Memory of its own that a device takes for batches like this on their way to it. */
 size_t device_pictures_bytes(const device *dev, pictures_kind kind, int n, size_t most_pixel_bytes);
+/* Gives that memory back; the next batch takes it anew. */
+void device_pictures_release(device *dev);
 
 /* Host memory that copies to the device at full speed (page-locked; where there is none of that, other
  * memory, which is only slower). */

@@ -36,15 +36,18 @@ static ol_status validation_bytes(const train_fit *f, int n, size_t *bytes) {
 
 ol_status train_fit_bytes(const train_fit *f, int batch, uint64_t *bytes) {
     step_plans *plans = NULL;
-    size_t step = 0, last = 0, validation = 0;
+    size_t step = 0, last = 0, validation = 0, validation_last = 0;
     const int rest = batch < f->n_images ? f->n_images % batch : 0;
     ol_status status = step_plans_create(f->ctx, f->dev, f->model, NULL, f->max_targets, f->compute, &plans);
     if (status == OL_OK) status = step_plans_measure(plans, batch, f->size, f->size, &step);
     if (status == OL_OK && rest > 0) status = step_plans_measure(plans, rest, f->size, f->size, &last);
     const int together = f->n_validation > 0 && f->n_validation < 2 * batch ? f->n_validation : 2 * batch;
     if (status == OL_OK) status = validation_bytes(f, together, &validation);
+    if (status == OL_OK && f->n_validation % together > 0)
+        status = validation_bytes(f, f->n_validation % together, &validation_last);
     step_plans_destroy(plans);
-    if (status == OL_OK) *bytes = fixed_bytes(f) + pictures_bytes(f, batch) + step + last + validation;
+    if (status == OL_OK)
+        *bytes = fixed_bytes(f) + pictures_bytes(f, batch) + step + last + validation + validation_last;
     return status;
 }
 

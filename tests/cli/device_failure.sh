@@ -37,8 +37,10 @@ train() { # more settings …
     lr0=0.01 warmup_epochs=0 mosaic=0 amp=False workers=0 seed=0 plots=False device=hip:0 project="$work" name=run exist_ok=True \
     "$@" >"$work/said" 2>&1
 }
+results() { sed 's/^\([^,]*\),[^,]*,/\1,/' "$work/run/results.csv"; } # without the time
 HIP_DOUBLE_LOG="$work/calls" train || bad "a run without failures fails"
-total="$(wc -l <"$work/calls")"
+total="$(wc -l <"$work/calls")" undisturbed="$(results)"
+[ "$(grep -c '^[0-9]' <<<"$undisturbed")" = 3 ] || bad "a run without failures has not three epochs"
 place() { grep -nx "$1" "$work/calls" | "$2" -1 | cut -d: -f1; }
 last_copy=$(($(place hipMemcpyAsync tail) + 1)) recording="$(place hipStreamBeginCapture head)" recorded="$(place hipStreamEndCapture tail)"
 
@@ -54,8 +56,8 @@ harmless() { # number of the call, its name, lost or once
     *) return 1 ;;
   esac
 }
-# Plans that were only kept gave way, and the run went on to its end.
-recovered() { [ "$(grep -c '^[0-9]' "$work/run/results.csv")" = 3 ]; }
+# Plans that were only kept gave way, and the run went on to its end with the results of a run that nothing disturbed.
+recovered() { [ "$(results)" = "$undisturbed" ] && [ -f "$work/run/weights/best.pt" ] && ! grep -qE '^(error|ERROR|❌)' "$work/said"; }
 failing() { # number of the call, error, lost or once
   local name rc epochs
   name="$(sed -n "$1p" "$work/calls")"
@@ -99,30 +101,51 @@ fi
 train || bad "a run without failures fails"
 keep=1 HIP_DOUBLE_LOST=1 HIP_DOUBLE_FAIL="$recording:719" train && bad "recording fails and the run does not"
 ! grep -q 'resume=True' "$work/said" || bad "an earlier run's file is offered for going on"
-# Too little memory: needed, free and the largest batch that fits are named, and that batch fits while twice as many do not.
-out_of_memory() { # MiB, batch
-  local said largest
-  export HIP_DOUBLE_MB="$1"
+# Too little memory: needed, free and the largest batch that fits are named. That batch needs nothing to give way; a larger one runs
+# to its end after something has, or fails and names the same batch; twice as many do not fit.
+too_large() { # what ended with an exit code of 1 names the largest batch
+  sed -nE 's/.*out of memory while allocating .* needs [0-9.]+ [MG]iB with batch='"$1"', .* [MG]iB are free; the largest batch that fits is batch=([0-9]+).*/\1/p' "$work/said"
+}
+export HIP_DOUBLE_REFUSED="$work/refused" # a line for each allocation that did not fit
+out_of_memory() { # MiB, batch, settings …: sets `largest`
+  local mib="$1" asked="$2" batch rc
+  shift 2
+  export HIP_DOUBLE_MB="$mib"
   runs=$((runs + 1))
-  train epochs=1 imgsz=256 batch="$2" && { bad "batch=$2 fits $1 MiB"; return; }
-  said="$(tail -1 "$work/said")"
-  largest="$(sed -nE 's/.*out of memory while allocating .* needs [0-9.]+ [MG]iB with batch=.* [MG]iB are free; the largest batch that fits is batch=([0-9]+).*/\1/p' <<<"$said")"
-  [ -n "$largest" ] || { bad "$1 MiB, batch=$2: largest batch not named"; return; }
-  train epochs=1 imgsz=256 batch="$largest" || bad "$1 MiB: batch=$largest does not fit"
-  # a little more may go slowly, with plans that give way to each other
-  ! train epochs=1 imgsz=256 batch=$((2 * largest)) || bad "$1 MiB: batch=$((2 * largest)) fits too"
+  train epochs=2 imgsz=256 batch="$asked" "$@" && { bad "batch=$asked fits $mib MiB"; return; }
+  largest="$(too_large "$asked")"
+  [ -n "$largest" ] || { bad "$mib MiB, batch=$asked: largest batch not named"; return; }
+  for ((batch = largest; batch <= 2 * largest; batch++)); do
+    rm -f "$work/refused"
+    train epochs=2 imgsz=256 batch="$batch" "$@"
+    rc=$?
+    case "$rc" in
+      0) [ "$(grep -c '^[0-9]' "$work/run/results.csv")" = 2 ] && [ -f "$work/run/weights/last.pt" ] || bad "$mib MiB, batch=$batch: exit code 0 without its epochs" ;;
+      1) [ "$(too_large "$batch")" = "$largest" ] || bad "$mib MiB: batch=$batch does not fit, and batch=$largest is not named again" ;;
+      *) bad "$mib MiB, batch=$batch: exit code $rc" ;;
+    esac
+    [ "$batch" -gt "$largest" ] || [ "$rc" = 0 ] || bad "$mib MiB: batch=$largest does not fit"
+  done
+  [ "$rc" = 1 ] || [ "$largest" = 1 ] || bad "$mib MiB: batch=$((2 * largest)) fits too"
 }
 "$yolo" shapes dir="$work/shapes" n_train=64 n_val=1 size=64 >/dev/null
-out_of_memory 48 32
-out_of_memory 192 64
-# what is named also holds a validation of full batches, whose pictures are padded, and of several shapes
+for case in '48 64' '96 64' '192 64'; do
+  out_of_memory $case
+  for batch in "$largest" $((largest + 1)); do
+    rm -f "$work/refused"
+    train epochs=2 imgsz=256 batch="$batch"
+    [ "$batch" = "$largest" ] && { [ ! -s "$work/refused" ] || bad "$case: batch=$batch, the largest that fits, makes something give way"; }
+    [ "$batch" = "$largest" ] || [ -s "$work/refused" ] || bad "$case: batch=$largest is named, but batch=$batch fits too"
+  done
+done
+# What is named also holds a validation of full batches, whose pictures are padded: there plans that are kept for few and for many
+# objects a picture may give way to each other.
 "$yolo" shapes dir="$work/many" n_train=64 n_val=67 size=64 >/dev/null
 for mib in 48 96 192; do
   HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch=-1 || bad "batch=-1 does not hold a validation in $mib MiB"
-  HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch=64 && bad "batch=64 fits $mib MiB"
-  largest="$(sed -nE 's/.*the largest batch that fits is batch=([0-9]+).*/\1/p' "$work/said")"
-  HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch="${largest:-64}" || bad "$mib MiB: batch=$largest does not hold a validation"
+  out_of_memory "$mib" 64 data="$work/many/data.yaml"
 done
+unset HIP_DOUBLE_REFUSED
 # plans of several sizes give way to the one that is needed
 HIP_DOUBLE_MB=96 train epochs=2 data="$work/many/data.yaml" imgsz=256 multi_scale=0.5 batch=-1 || bad "batch=-1 does not hold batches of several sizes"
 for mib in 80 144; do

@@ -431,6 +431,7 @@ static const device_api gpu_api = {
     .bring_pictures = gpu_bring_pictures,
     .make_pictures = gpu_make_pictures,
     .pictures_bytes = gpu_pictures_bytes,
+    .pictures_release = gpu_pictures_release,
     .host_create = gpu_host_create,
     .host_destroy = gpu_host_destroy,
     .tensor_write = gpu_tensor_write,

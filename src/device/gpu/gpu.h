@@ -151,6 +151,7 @@ ol_status gpu_bring_pictures(device *dev, const picture_batch *batch);
 void gpu_pictures_destroy(gpu_device *g);
 ol_status gpu_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
 size_t gpu_pictures_bytes(pictures_kind kind, int n, size_t most_pixel_bytes);
+void gpu_pictures_release(device *dev);
 ol_status gpu_host_create(device *dev, size_t bytes, void **out);
 void gpu_host_destroy(device *dev, void *memory);
 

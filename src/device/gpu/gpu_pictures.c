@@ -31,6 +31,15 @@ void gpu_pictures_destroy(gpu_device *g) {
     g->pictures = NULL;
 }
 
+void gpu_pictures_release(device *dev) {
+    gpu_device *g = (gpu_device *)dev;
+    const gpu_driver_table *call = &g->driver->call;
+    if (g->pictures == NULL || call->bind(g->driver, g->index) != 0) return;
+    call->stream_wait(g->driver, g->pictures->stream);
+    call->stream_wait(g->driver, g->stream);
+    gpu_pictures_destroy(g);
+}
+
 static ol_status pictures_create(gpu_device *g) {
     if (g->pictures != NULL) return OL_OK;
     gpu_pictures *p = mem_alloc0(g->base.ctx, 1, sizeof *p);
