@@ -21,6 +21,7 @@ typedef struct train_run_state {
     optimizer *opt;
     step_plans *plans;
     loss_scaler scaler;
+    bool scale_is_set; /* by a file or by scale_search.c */
     schedule schedule;
     float *gains[2];     /* of detect_loss, by branch */
     tensor_list average; /* state dict for validation and files */
@@ -58,6 +59,10 @@ double run_clock(void); /* seconds, monotonic */
 ol_status run_batch(train_run_state *r, const batch *b);
 /* Reads what came of the batch that was begun last, and steps the optimizer; nothing when there is none. */
 ol_status run_batch_finish(train_run_state *r);
+/* The gradients of the batch that lies in the plan, added to those that wait; *finite tells of its losses. */
+ol_status run_gradients(train_run_state *r, const step_plan *s, bool *finite);
+/* --- scale_search.c: the loss scale of a run's first step, where none is set; the batch lies in the plan --- */
+ol_status run_scale_search(train_run_state *r, const step_plan *s);
 /* --- diagnose.c: names the layer whose output or gradient is not finite and fails with OL_ERROR_NUMERIC --- */
 ol_status run_diagnose(train_run_state *r, const step_plan *s, float items[2][3]);
 /* --- saved.c: checkpoints --- */

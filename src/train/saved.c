@@ -376,9 +376,11 @@ static ol_status scaler_restore(train_run_state *r, const value *scaler) {
     const value *tracker = value_get(scaler, "_growth_tracker");
     if (r->scaler.on && usable && value_get(scaler, "scale")) {
         r->scaler.scale = stored;
+        r->scale_is_set = true;
         if (tracker && value_as_int(tracker, &n_good) && n_good > 0) r->scaler.n_good = n_good;
     }
     const double factor = r->scaler.scale / stored;
+    r->scale_is_set = r->scale_is_set || !r->stepped; /* gradients that wait have one already */
     if (r->stepped || !(factor < 1.0 || factor > 1.0)) return OL_OK;
     return flat_scale(s->dev, flat_at(s->grads, 0), s->n_trained_floats, (float)factor);
 }

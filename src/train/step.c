@@ -15,18 +15,25 @@ static ol_status images_write(train_run_state *r, plan *p, tensor_ref image, con
 }
 
 static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b) {
-    const size_t n = (size_t)b->n, nc = (size_t)r->setup->model->desc.nc;
+    const size_t n = (size_t)b->n;
     ol_status status = images_write(r, s->plan, s->refs.image, b);
     if (status == OL_OK)
         status = plan_write(s->plan, s->refs.targets, b->targets, n * (size_t)b->max_targets * 5 * sizeof(float));
     if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->n_targets, n * sizeof(int32_t));
+    return status;
+}
+
+/* What the losses are multiplied by: the branches' weights and, for the gradients alone, the loss scale. */
+static ol_status gains_write(train_run_state *r, const step_plan *s) {
+    const size_t nc = (size_t)r->setup->model->desc.nc;
+    ol_status status = OL_OK;
     double weight[2];
     schedule_branch_weights(r->epoch, r->epochs, &weight[0], &weight[1]);
     for (int branch = 0; branch < 2 && status == OL_OK; branch++) {
         if (s->refs.gains[branch] == TENSOR_NONE) continue;
         r->gains[branch][LOSS_GAIN_BRANCH] = (float)weight[branch];
         /* only gradients depend on this factor: the loss scale enters here, so the items are free of it */
-        r->gains[branch][LOSS_GAIN_IMAGES] = (float)(b->n * r->scaler.scale);
+        r->gains[branch][LOSS_GAIN_IMAGES] = (float)(s->n * r->scaler.scale);
         status = plan_write(s->plan, s->refs.gains[branch], r->gains[branch], (LOSS_GAIN_CLASSES + nc) * sizeof(float));
     }
     return status;
@@ -42,6 +49,22 @@ static ol_status items_read(const step_plan *s, float items[2][LOSS_ITEM_COUNT])
         if (status != OL_OK) return status;
     }
     return OL_OK;
+}
+
+static bool items_finite(float items[2][LOSS_ITEM_COUNT]) {
+    for (int branch = 0; branch < 2; branch++)
+        for (int k = 0; k < LOSS_ITEM_COUNT; k++)
+            if (!isfinite(items[branch][k])) return false;
+    return true;
+}
+
+ol_status run_gradients(train_run_state *r, const step_plan *s, bool *finite) {
+    float items[2][LOSS_ITEM_COUNT];
+    ol_status status = gains_write(r, s);
+    if (status == OL_OK) status = plan_run(s->plan);
+    if (status == OL_OK) status = items_read(s, items);
+    if (status == OL_OK) *finite = items_finite(items);
+    return status;
 }
 
 static void rates_set(train_run_state *r, int64_t iteration) {
@@ -104,9 +127,7 @@ ol_status run_batch_finish(train_run_state *r) {
     r->begun = NULL;
     ol_status status = items_read(s, items);
     if (status != OL_OK) return status;
-    for (int branch = 0; branch < 2; branch++)
-        for (int k = 0; k < LOSS_ITEM_COUNT; k++)
-            if (!isfinite(items[branch][k])) return run_diagnose(r, s, items);
+    if (!items_finite(items)) return run_diagnose(r, s, items);
     const int reported = s->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
     r->stepped = false;
     if (iteration_of(r) - r->last_step >= schedule_accumulate(&r->schedule, iteration_of(r))) {
@@ -140,6 +161,8 @@ ol_status run_batch(train_run_state *r, const batch *b) {
     rates_set(r, iteration_of(r));
     status = step_plan_find(r, b, &s);
     if (status == OL_OK) status = batch_write(r, s, b);
+    if (status == OL_OK) status = run_scale_search(r, s);
+    if (status == OL_OK) status = gains_write(r, s);
     if (status == OL_OK) status = plan_start(s->plan);
     if (status != OL_OK) return status;
     r->begun = s;
