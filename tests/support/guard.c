@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BUFFERS = 64, MAX_KERNELS = 4096 };
+enum { MAX_BUFFERS = 512, MAX_KERNELS = 4096 };
 
 typedef struct guarded_kernel {
     kernel *kernel;

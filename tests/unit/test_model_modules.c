@@ -164,6 +164,12 @@ static void compare(plan_harness *h, tensor_ref t, const golden_pack *pack, cons
     const double unit = fmax(1.0, sqrt(square / (double)n));
     if (!(sqrt(error / (double)n) <= RMS * unit))
         fail_msg("%s: the error's root mean square is %.2e of the tensor's", name, sqrt(error / (double)n) / unit);
+    double worst = 0.0;
+    for (size_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs((double)got[i] - (double)b[i]) / (ABSOLUTE + RELATIVE * fabs((double)b[i])));
+    if (getenv("ONELOOK_VERBOSE") != NULL)
+        printf("%-40s rms %.2e, of the error %.1e of it; worst element %.2f limits\n", name,
+               sqrt(square / (double)n), sqrt(error / (double)n) / unit, worst);
     const bool on_cpu = strcmp(test_device_name(), "cpu") == 0;
     assert_close(name, got, b, n, ABSOLUTE * (on_cpu ? 1.0 : unit), RELATIVE);
     free(got);
