@@ -32,13 +32,37 @@ typedef struct selftest_run {
     device *dev;
     ol_report_fn line;
     void *user;
-    text report;
+    const char *path; /* of the report; NULL: none */
+    text report, facts;
     int n_wrong, n_lines;
 } selftest_run;
+
+/* What was found so far, then what `yolo checks` says. The file is there from the start and names what is under way: a
+ * kernel that goes astray lets some drivers end the program at once. */
+static ol_status report_save(selftest_run *r, const char *under_way) {
+    if (r->path == NULL) return OL_OK;
+    text all;
+    text_init(&all, r->ctx);
+    text_append(&all, text_c(&r->report), r->report.length);
+    if (under_way != NULL) text_printf(&all, "%-23s UNFINISHED  the program ended during: %s\n", "Verdict", under_way);
+    text_printf(&all, "\n");
+    text_append(&all, text_c(&r->facts), r->facts.length);
+    const bool failed = all.failed || r->report.failed || r->facts.failed;
+    const ol_status status =
+        failed ? OL_ERROR_MEMORY
+               : (under_way != NULL ? file_write_whole : file_write_atomic)(r->ctx, r->path, text_c(&all), all.length);
+    text_deinit(&all);
+    return status;
+}
 
 static void report_line(void *user, const char *label, const char *words) {
     selftest_run *r = user;
     text_printf(&r->report, "%-23s%s\n", label, words);
+}
+
+static void fact_line(void *user, const char *label, const char *words) {
+    selftest_run *r = user;
+    text_printf(&r->facts, "%-23s%s\n", label, words);
 }
 
 static void tell(selftest_run *r, const char *label, const char *words) {
@@ -59,6 +83,14 @@ static void op_line(void *user, const selftest_line *l) {
                  l->error, l->limit, l->milliseconds, l->n_cases, l->n_cases == 1 ? "" : "s");
     r->n_lines++;
     tell(r, label, words);
+}
+
+/* The final report says it when writing fails here. */
+static void op_begin(void *user, op_kind kind, dtype compute) {
+    selftest_run *r = user;
+    char under_way[64];
+    snprintf(under_way, sizeof under_way, "%s %s", op_info_of(kind)->name, dtype_name(compute));
+    if (report_save(r, under_way) != OL_OK) ctx_clear(r->ctx);
 }
 
 static void exact_tell(void *user, const exact_line *l) {
@@ -186,23 +218,31 @@ static ol_status kind_compare(selftest_run *r, const struct training_kind *kind,
     return OL_OK;
 }
 
-static ol_status training_compare(selftest_run *r, const char *path, size_t n_kinds) {
-    ol_model *m = NULL;
+static ol_status model_find(ol_context *ctx, const char *path, ol_model **m) {
+    if (path[0] == '\0') return OL_OK;
+    const ol_status status = model_open(ctx, path, m);
+    if (status != OL_OK || (*m)->model->desc.channels == 3) return status;
+    return ctx_fail(ctx, OL_ERROR_ARGUMENT, "%s: the self-test needs a model of three channels", path);
+}
+
+static ol_status stage_begin(selftest_run *r, const char *name) {
+    return ctx_interrupted(r->ctx) ? OL_ERROR_INTERRUPTED : report_save(r, name);
+}
+
+static ol_status training_compare(selftest_run *r, const ol_model *m, size_t n_kinds) {
     device *cpu = NULL;
     float expected[N_STEPS][6] = {{0}};
     trial_batch *b = mem_alloc0(r->ctx, 1, sizeof *b);
-    ol_status status = b == NULL ? OL_ERROR_MEMORY : model_open(r->ctx, path, &m);
-    if (status == OL_OK && m->model->desc.channels != 3)
-        status = ctx_fail(r->ctx, OL_ERROR_ARGUMENT, "%s: the self-test needs a model of three channels", path);
-    if (status == OL_OK) status = device_open(r->ctx, "cpu", &cpu);
+    ol_status status = b == NULL ? OL_ERROR_MEMORY : device_open(r->ctx, "cpu", &cpu);
     if (status == OL_OK) {
         batch_draw(b, 3);
         status = steps_run(r->ctx, cpu, m->model, b, &training_kinds[0], expected);
     }
-    for (size_t i = 0; i < n_kinds && status == OL_OK; i++)
-        status = kind_compare(r, &training_kinds[i], m->model, b, expected);
+    for (size_t i = 0; i < n_kinds && status == OL_OK; i++) {
+        status = stage_begin(r, i == 0 ? "training f32" : "training f16");
+        if (status == OL_OK) status = kind_compare(r, &training_kinds[i], m->model, b, expected);
+    }
     device_close(cpu);
-    ol_model_destroy(m);
     mem_free(r->ctx, b);
     return status;
 }
@@ -221,22 +261,24 @@ static void head_tell(selftest_run *r) {
     tell(r, "Device", words);
 }
 
-static ol_status tests_run(selftest_run *r, const char *model) {
+static ol_status tests_run(selftest_run *r, const ol_model *m) {
     static const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    const selftest_listener to = {op_line, op_begin, r};
     device_description d;
     device_describe(r->dev, &d);
-    ol_status status = OL_OK;
+    ol_status status = stage_begin(r, "start");
     for (size_t i = 0; i < (d.is_gpu ? 3u : 1u) && status == OL_OK; i++) { /* CPUs compute in f32 alone */
         int n_wrong = 0;
-        status = device_selftest(r->ctx, r->dev, types[i], op_line, r, &n_wrong);
+        status = device_selftest(r->ctx, r->dev, types[i], &to, &n_wrong);
         r->n_wrong += n_wrong;
     }
+    if (status == OL_OK) status = stage_begin(r, "rows of detections and pictures");
     if (status == OL_OK) status = selftest_exact(r->ctx, r->dev, exact_tell, r);
-    if (status == OL_OK && model[0] != '\0') status = training_compare(r, model, d.is_gpu ? 2 : 1);
-    return status;
+    if (status == OL_OK && m != NULL) status = training_compare(r, m, d.is_gpu ? 2 : 1);
+    return status == OL_OK && ctx_interrupted(r->ctx) ? OL_ERROR_INTERRUPTED : status;
 }
 
-static ol_status verdict(selftest_run *r, const char *path) {
+static ol_status verdict(selftest_run *r) {
     char words[256];
     device_description d;
     device_describe(r->dev, &d);
@@ -245,35 +287,36 @@ static ol_status verdict(selftest_run *r, const char *path) {
     else
         snprintf(words, sizeof words, " FAILED  %d of %d checks on %s", r->n_wrong, r->n_lines, d.label);
     tell(r, "Verdict", words);
-    text_printf(&r->report, "\n");
-    ol_status status = OL_OK;
-    if (path != NULL) {
-        ol_system_report(r->ctx, report_line, r);
-        status =
-            r->report.failed ? OL_ERROR_MEMORY : file_write_atomic(r->ctx, path, text_c(&r->report), r->report.length);
-    }
+    const ol_status status = report_save(r, NULL);
     if (status != OL_OK || r->n_wrong == 0) return status;
     return ctx_fail(r->ctx, OL_ERROR_DEVICE,
                     "%s fails %d of %d checks of the self-test: do not train on it; please report it%s%s", d.label,
-                    r->n_wrong, r->n_lines, path != NULL ? " and attach " : "", path != NULL ? path : "");
+                    r->n_wrong, r->n_lines, r->path != NULL ? " and attach " : "", r->path != NULL ? r->path : "");
 }
 
 ol_status ol_selftest(ol_context *ctx, const ol_selftest_options *options, ol_report_fn line, void *user) {
     NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     selftest_run r = {.ctx = ctx, .line = line, .user = user};
+    ol_model *m = NULL;
     char name[16];
     ol_selftest_options o = {0};
     memcpy(&o, options, options->struct_bytes < sizeof o ? options->struct_bytes : sizeof o);
+    r.path = o.report != NULL && o.report[0] != '\0' ? o.report : NULL;
     text_init(&r.report, ctx);
+    text_init(&r.facts, ctx);
     ol_status status = device_choose_text(ctx, o.device != NULL ? o.device : "", false, name);
+    if (status == OL_OK) status = model_find(ctx, o.model != NULL ? o.model : "yolo26n.yaml", &m);
+    if (status == OL_OK && r.path != NULL) ol_system_report(ctx, fact_line, &r);
     if (status == OL_OK) status = device_open(ctx, name, &r.dev);
     if (status == OL_OK) {
         head_tell(&r);
-        status = tests_run(&r, o.model != NULL ? o.model : "yolo26n.yaml");
-        if (status == OL_OK) status = verdict(&r, o.report);
+        status = tests_run(&r, m);
+        if (status == OL_OK) status = verdict(&r);
     }
     device_close(r.dev);
+    ol_model_destroy(m);
     text_deinit(&r.report);
+    text_deinit(&r.facts);
     return end_call(ctx, status);
 }

@@ -128,10 +128,12 @@ static int run_selftest(program *p) {
     const ol_selftest_options options = {.struct_bytes = sizeof options,
                                          .device = command_value(&p->command, "device"),
                                          .model = model != NULL && strcmp(model, "None") == 0 ? "" : model,
-                                         .report = report != NULL ? report : "onelook-selftest.txt"};
+                                         .report = report == NULL                ? "onelook-selftest.txt"
+                                                   : strcmp(report, "None") == 0 ? ""
+                                                                                 : report};
     const ol_status status = ol_selftest(p->context, &options, print_row, &p->terminal);
-    if (command_report(p, status) != OL_OK) return 1;
-    terminal_print(&p->terminal, "%-23s%s\n", "Report", options.report);
+    if (command_report(p, status) != OL_OK) return status == OL_ERROR_INTERRUPTED ? 130 : 1;
+    if (options.report[0] != '\0') terminal_print(&p->terminal, "%-23s%s\n", "Report", options.report);
     return 0;
 }
 

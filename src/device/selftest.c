@@ -244,14 +244,14 @@ static double limit_of(dtype compute) {
     return compute == DTYPE_F16 ? 2e-3 : compute == DTYPE_BF16 ? 1e-2 : 1e-5;
 }
 
-ol_status device_selftest(ol_context *ctx, device *dev, dtype compute, selftest_line_fn line, void *user,
-                          int *n_wrong) {
+ol_status device_selftest(ol_context *ctx, device *dev, dtype compute, const selftest_listener *to, int *n_wrong) {
     tally *tallies = mem_alloc0(ctx, OP_KIND_COUNT, sizeof *tallies);
     if (tallies == NULL) return OL_ERROR_MEMORY;
     ol_status status = OL_OK;
     bool lost = false; /* after a device error nothing on it works any more */
     for (size_t i = 0; i < selftest_n_cases && status == OL_OK && !lost; i++) {
         const selftest_case *c = &selftest_cases[i];
+        if (to->begin != NULL) to->begin(to->user, c->kind, compute);
         status = ctx_interrupted(ctx) ? OL_ERROR_INTERRUPTED : case_run(ctx, dev, compute, c, tallies);
         if (status == OL_OK || status == OL_ERROR_INTERRUPTED) continue;
         ctx_message(ctx, tallies[c->kind].message, sizeof tallies[c->kind].message);
@@ -271,7 +271,7 @@ ol_status device_selftest(ol_context *ctx, device *dev, dtype compute, selftest_
                            .message = s->message};
         l.ok = s->n_cases > 0 && s->error <= l.limit && s->message[0] == '\0';
         *n_wrong += l.ok ? 0 : 1;
-        line(user, &l);
+        to->line(to->user, &l);
     }
     mem_free(ctx, tallies);
     return status;

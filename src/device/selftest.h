@@ -17,10 +17,15 @@ typedef struct selftest_line {
     const char *message; /* of a case that could not be run; "" */
 } selftest_line;
 
-typedef void (*selftest_line_fn)(void *user, const selftest_line *line);
+typedef struct selftest_listener {
+    void (*line)(void *user, const selftest_line *line);
+    /* Before each case, which some drivers answer by ending the program; may be NULL. */
+    void (*begin)(void *user, op_kind kind, dtype compute);
+    void *user;
+} selftest_listener;
 
 /* Runs all cases with activations of type `compute` and reports a line a kind, in the order of ops.def. *n_wrong is the
  * number of lines that are not ok. Fails only for want of host memory or when interrupted. */
-ol_status device_selftest(ol_context *ctx, device *dev, dtype compute, selftest_line_fn line, void *user, int *n_wrong);
+ol_status device_selftest(ol_context *ctx, device *dev, dtype compute, const selftest_listener *to, int *n_wrong);
 
 #endif

@@ -105,6 +105,16 @@ done
 hip hip6 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_REFUSE=hipMemGetInfo:999
 trains some hipGraphLaunch 0
 
+# the self-test on a card that kills the program leaves a report that says where
+hip hip6 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_ABORT=upsample2
+out="$(said selftest device=0 report="$work/report.txt")"
+grep -q '^Verdict .* UNFINISHED  the program ended during: upsample2 f32' "$work/report.txt" && grep -q '^Device hip:0 ' "$work/report.txt" || bad "no report of a self-test that was killed" "$out"
+# and one that computes nothing fails, op by op, with a report and exit code 1
+hip hip6 HIP_DOUBLE_DEVICES=gfx942
+out="$(said selftest device=0 report="$work/report.txt")" && bad "a card that computes nothing passes" "$out"
+grep -q '^conv2d f16 .* WRONG' "$work/report.txt" && grep -q '^Verdict .* FAILED .* on HIP:0' "$work/report.txt" || bad "no report of a self-test that failed" "$out"
+[[ "$out" == *"do not train on it; please report it and attach $work/report.txt"* ]] || bad "no advice after a self-test that failed" "$out"
+
 # NVIDIA's driver
 cuda() { machine "$1" CUDA_DOUBLE_MB=512 CUDA_DOUBLE_LOG="$work/calls" "${@:2}"; }
 cuda cuda CUDA_DOUBLE_DEVICES=sm_90,sm_120

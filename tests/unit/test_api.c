@@ -272,10 +272,67 @@ static void the_selftest_passes_and_reports(void **state) {
     ol_context_destroy(ctx);
 }
 
+/* Nothing is measured before the report can be written and the model read. */
+static void a_selftest_fails_early(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    scratch s = scratch_create(NULL, NULL);
+    verdicts v = {.n_ops = 0};
+    ol_selftest_options o = {
+        .struct_bytes = sizeof o, .device = "cpu", .report = scratch_path(&s, "absent/report.txt")};
+    assert_int_not_equal(ol_selftest(ctx, &o, count_rows, &v), OL_OK);
+    assert_non_null(strstr(ol_context_message(ctx), "absent/report.txt"));
+    o.report = scratch_path(&s, "report.txt");
+    o.model = "absent.yaml";
+    assert_int_equal(ol_selftest(ctx, &o, count_rows, &v), OL_ERROR_NOT_FOUND);
+    assert_false(file_exists(o.report));
+    assert_int_equal(v.n_ops, 0);
+    scratch_destroy(&s);
+    ol_context_destroy(ctx);
+}
+
+typedef struct interrupter {
+    ol_context *ctx;
+    const char *at;
+    int n_after;
+} interrupter;
+
+static void interrupt_at(void *user, const char *label, const char *words) {
+    interrupter *i = user;
+    (void)words;
+    if (i->n_after > 0 || strncmp(label, i->at, strlen(i->at)) == 0) i->n_after++;
+    if (i->n_after == 1) ol_context_interrupt(i->ctx);
+}
+
+/* In every part of it. The report says that it is none. */
+static void a_selftest_can_be_interrupted(void **state) {
+    (void)state;
+    static const char *const rows[] = {"Device", "conv2d f32", "detections", "training step 1"};
+    ol_context *ctx = test_context();
+    scratch s = scratch_create(NULL, NULL);
+    ol_selftest_options o = {.struct_bytes = sizeof o, .device = "cpu", .report = scratch_path(&s, "report.txt")};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        interrupter at = {.ctx = ctx, .at = rows[i]};
+        char *written = NULL;
+        size_t n = 0;
+        assert_int_equal(ol_selftest(ctx, &o, interrupt_at, &at), OL_ERROR_INTERRUPTED);
+        assert_true(at.n_after > 0);
+        if (i == 0) continue; /* before there is a report */
+        assert_int_equal(file_read(ctx, o.report, 0, &written, &n), OL_OK);
+        assert_non_null(strstr(written, "UNFINISHED"));
+        assert_null(strstr(written, "PASSED"));
+        mem_free(ctx, written);
+    }
+    scratch_destroy(&s);
+    ol_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(arguments_are_listed_and_set),
                                        cmocka_unit_test(devices_are_described),
                                        cmocka_unit_test(the_selftest_passes_and_reports),
+                                       cmocka_unit_test(a_selftest_fails_early),
+                                       cmocka_unit_test(a_selftest_can_be_interrupted),
                                        cmocka_unit_test(pictures_in_memory_give_the_same_boxes_alone_and_in_a_batch),
                                        cmocka_unit_test(an_interrupt_ends_one_call_and_not_the_next),
                                        cmocka_unit_test(structs_may_be_older_than_the_library),

@@ -30,7 +30,7 @@ static void every_op_is_right(void **state) {
     device *dev = NULL;
     int n = 0, n_wrong = -1;
     assert_int_equal(device_open(ctx, test_device_name(), &dev), OL_OK);
-    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, check_line, &n, &n_wrong), OL_OK);
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, &(selftest_listener){check_line, NULL, &n}, &n_wrong), OL_OK);
     assert_int_equal(n, OP_KIND_COUNT);
     assert_int_equal(n_wrong, 0);
     device_close(dev);
@@ -103,7 +103,8 @@ static void a_bad_device_is_noticed(void **state) {
     device_api bad = *honest;
     bad.tensor_read = read_wrong;
     dev->api = &bad;
-    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, count_wrong, wrong, &n_wrong), OL_OK);
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, &(selftest_listener){count_wrong, NULL, wrong}, &n_wrong),
+                     OL_OK);
     assert_true(wrong[OP_CONV2D] && wrong[OP_MAX_POOL] && wrong[OP_CONV2D_GRAD_X] && !wrong[OP_DETECT_LOSS]);
     int n_exact = 0;
     bad = *honest;
@@ -115,7 +116,8 @@ static void a_bad_device_is_noticed(void **state) {
     assert_int_equal(n_exact, 2 + 4);
     bad = *honest;
     bad.launch = launch_never;
-    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, count_wrong, wrong, &n_wrong), OL_OK);
+    assert_int_equal(device_selftest(ctx, dev, DTYPE_F32, &(selftest_listener){count_wrong, NULL, wrong}, &n_wrong),
+                     OL_OK);
     assert_int_equal(n_wrong, OP_KIND_COUNT);
     dev->api = honest;
     device_close(dev);
