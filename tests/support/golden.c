@@ -34,6 +34,11 @@ dtype test_compute(void) {
     return strcmp(named, "f16") == 0 ? DTYPE_F16 : strcmp(named, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
 }
 
+void test_choose(void) {
+    cmocka_set_test_filter(getenv("ONELOOK_TEST_ONLY"));
+    cmocka_set_skip_filter(getenv("ONELOOK_TEST_SKIP"));
+}
+
 static ol_status read_whole(arena *a, const char *path, const unsigned char **bytes, size_t *n) {
     char *raw = NULL;
     ol_status status = file_read(a->ctx, path, 0, &raw, n);

@@ -37,6 +37,9 @@ void skip_without(const char *path, const char *what);
 const char *test_device_name(void);
 /* The type of activations that ONELOOK_TEST_COMPUTE (f16, bf16) names for devices that have it; else f32. */
 dtype test_compute(void);
+/* Before a group runs: ONELOOK_TEST_ONLY names its tests that run, ONELOOK_TEST_SKIP those that do not (* and ? match).
+ */
+void test_choose(void);
 
 /* A context whose warnings and errors go to stderr; aborts the test when it cannot be made. */
 ol_context *test_context(void);

@@ -305,5 +305,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_recorded_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_recorded_top_k, setup, teardown),
     };
+    test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,8 +168,8 @@ static void compare(plan_harness *h, tensor_ref t, const golden_pack *pack, cons
     for (size_t i = 0; i < n; i++)
         worst = fmax(worst, fabs((double)got[i] - (double)b[i]) / (ABSOLUTE + RELATIVE * fabs((double)b[i])));
     if (getenv("ONELOOK_VERBOSE") != NULL)
-        printf("%-40s rms %.2e, of the error %.1e of it; worst element %.2f limits\n", name,
-               sqrt(square / (double)n), sqrt(error / (double)n) / unit, worst);
+        printf("%-40s rms %.2e, of the error %.1e of it; worst element %.2f limits\n", name, sqrt(square / (double)n),
+               sqrt(error / (double)n) / unit, worst);
     const bool on_cpu = strcmp(test_device_name(), "cpu") == 0;
     assert_close(name, got, b, n, ABSOLUTE * (on_cpu ? 1.0 : unit), RELATIVE);
     free(got);

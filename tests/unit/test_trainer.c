@@ -594,5 +594,6 @@ int main(void) {
         cmocka_unit_test(a_loss_that_is_not_finite_names_its_origin),
         cmocka_unit_test(resumed_runs_take_the_settings_that_may_change),
     };
+    test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
