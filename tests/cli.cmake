@@ -30,7 +30,7 @@ set_tests_properties(cli_examples PROPERTIES TIMEOUT 900)
 # ONELOOK_PYTHON names another interpreter with numpy.
 add_test(NAME python_layer COMMAND ${CMAKE_SOURCE_DIR}/tests/python/run.sh ${CMAKE_SOURCE_DIR}/tests/python/test_onelook.py)
 set_tests_properties(python_layer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
-  ENVIRONMENT "ONELOOK_LIBRARY=$<TARGET_FILE:onelook>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1")
+  ENVIRONMENT "ONELOOK_LIBRARY=$<TARGET_FILE:onelook>;ONELOOK_DOUBLES=${CMAKE_BINARY_DIR}/tests/doubles;PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1")
 add_test(NAME cli_interrupt COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/interrupt.sh $<TARGET_FILE:yolo>)
 set_tests_properties(cli_interrupt PROPERTIES TIMEOUT 900)
 add_test(NAME cli_terminal COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/terminal.sh $<TARGET_FILE:yolo>)

@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_void_p
+from ctypes import (CFUNCTYPE, POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8,
+                    c_uint64, c_void_p)
 
 
 class OnelookError(RuntimeError):
@@ -51,6 +52,12 @@ class ContextOptions(ctypes.Structure):
 class ModelInfo(ctypes.Structure):
     _fields_ = [("struct_bytes", c_size_t), ("path", c_char_p), ("task", c_char_p), ("class_names", POINTER(c_char_p)),
                 ("n_classes", c_int), ("channels", c_int), ("stride", c_int), ("n_parameters", c_int64)]
+
+
+class DeviceInfo(ctypes.Structure):
+    _fields_ = [("struct_bytes", c_size_t), ("name", c_char * 16), ("title", c_char * 128), ("vendor", c_char * 16),
+                ("architecture", c_char * 32), ("driver", c_char * 64), ("memory_bytes", c_uint64), ("free_bytes", c_uint64),
+                ("is_integrated", c_bool), ("is_usable", c_bool)]
 
 
 class Box(ctypes.Structure):
@@ -112,7 +119,10 @@ _SIGNATURES = {
     "ol_val": (c_int, [c_void_p, c_void_p, POINTER(MetricsStruct)]),
     "ol_train": (c_int, [c_void_p, c_void_p, POINTER(TrainResult)]),
     "ol_export": (c_int, [c_void_p, c_void_p, POINTER(c_char_p)]),
-    "ol_shapes_write": (c_int, [c_void_p, c_char_p, c_int, c_int, c_int, ctypes.c_uint64]),
+    "ol_device_count": (c_int, [c_void_p]),
+    "ol_device_get_info": (c_int, [c_void_p, c_int, POINTER(DeviceInfo)]),
+    "ol_is_available": (c_bool, [c_void_p, c_char_p]),
+    "ol_shapes_write": (c_int, [c_void_p, c_char_p, c_int, c_int, c_int, c_uint64]),
 }
 
 

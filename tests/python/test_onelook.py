@@ -1,6 +1,7 @@
 """The Python layer on a drawn data set. Exit code 77: numpy is missing."""
 
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -44,6 +45,28 @@ def errors_are_exceptions():
     raises(ValueError, "NUL", model.predict, "x\0.jpg")
 
 
+def devices_are_told():
+    assert onelook.is_available("cpu") and onelook.is_available(" CPU ") and onelook.why_not("cpu") == ""
+    assert onelook.is_available() == any(d.is_usable for d in onelook.devices())
+    assert "is not a device" in onelook.why_not("nonsense")
+
+
+def made_up_devices_are_described(doubles):
+    """In a process of its own, whose loader finds the stand-in for AMD's runtime."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=doubles, HIP_DOUBLE_DEVICES="gfx942i,gfx942", HIP_DOUBLE_FREE="3,9")
+    words = """import onelook
+first, second = onelook.devices()
+assert onelook.device_count() == 2
+assert first == ("hip:1", "AMD double 1", "AMD", "gfx942", "HIP runtime 6.4, driver 6.4", 16 << 30, 9 << 30, False, first.is_usable)
+assert second.name == "hip:0" and second.is_integrated and second.free_bytes == 3 << 30
+assert onelook.is_available(0) == onelook.is_available("hip:1") == onelook.is_available("cuda:0") == first.is_usable
+assert not onelook.is_available("hip:2") and "2 GPUs" in onelook.why_not([0, 7])
+"""
+    for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        environment.pop(name, None)
+    subprocess.run([sys.executable, "-c", words], env=environment, check=True)
+
+
 def a_model_goes_through_all_modes():
     from onelook._library import Context, lib
     context = Context(False)
@@ -85,5 +108,8 @@ if __name__ == "__main__":
         os.environ["XDG_CACHE_HOME"] = folder
         boxes_have_all_forms()
         errors_are_exceptions()
+        devices_are_told()
+        if os.environ.get("ONELOOK_DOUBLES"):
+            made_up_devices_are_described(os.environ["ONELOOK_DOUBLES"])
         a_model_goes_through_all_modes()
     print("the Python layer: fine, version", onelook.version())
