@@ -37,15 +37,21 @@ typedef struct rule {
 
 /* --- AMD: cards or their software are here, but no device is shown --- */
 
-static bool amd_hidden(report *r) {
-    static const char *const names[] = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
-                                        "GPU_DEVICE_ORDINAL"};
-    const char *hip = env(r, names[0]), *rocr = env(r, names[1]);
-    if (!r->facts.q->survey.hip.found) return false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+static const char *const amd_variables[] = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+                                            "GPU_DEVICE_ORDINAL"};
+
+/* Begins the finding with those that are set; false when none is. */
+static bool variables_named(report *r, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++)
         if (env(r, names[i]) != NULL)
             text_printf(&r->what, "%s%s=%s", r->what.length > 0 ? " and " : "", names[i], env(r, names[i]));
-    if (r->what.length == 0) return false;
+    return r->what.length > 0;
+}
+
+static bool amd_hidden(report *r) {
+    const char *hip = env(r, "HIP_VISIBLE_DEVICES"), *rocr = env(r, "ROCR_VISIBLE_DEVICES");
+    if (!r->facts.q->survey.hip.found) return false;
+    if (!variables_named(r, amd_variables, sizeof amd_variables / sizeof *amd_variables)) return false;
     if (hip != NULL && rocr != NULL) {
         text_printf(&r->what, " are set together: the first numbers what the second leaves, so they can hide "
                               "every card");
@@ -209,8 +215,8 @@ static bool amd_unexplained(report *r) {
     return true;
 }
 
+/* What certainly stands in the way comes before what may: batch systems set the variables to cards that are there. */
 static const rule amd_rules[] = {{"amd-too-old", amd_too_old},
-                                 {"amd-hidden", amd_hidden},
                                  {"amd-wsl", amd_wsl},
                                  {"amd-given-away", amd_given_away},
                                  {"amd-no-module", amd_no_module},
@@ -221,6 +227,7 @@ static const rule amd_rules[] = {{"amd-too-old", amd_too_old},
                                  {"amd-kfd-closed", amd_kfd_closed},
                                  {"amd-render-closed", amd_render_closed},
                                  {"amd-no-library", amd_no_library},
+                                 {"amd-hidden", amd_hidden},
                                  {"amd-virtual", amd_virtual},
                                  {"amd-unexplained", amd_unexplained}};
 
@@ -327,16 +334,11 @@ static bool nvidia_unexplained(report *r) {
     return true;
 }
 
-static const rule nvidia_rules[] = {{"nvidia-too-old", nvidia_too_old},
-                                    {"nvidia-hidden", nvidia_hidden},
-                                    {"nvidia-wsl", nvidia_wsl},
-                                    {"nvidia-nouveau", nvidia_nouveau},
-                                    {"nvidia-no-module", nvidia_no_module},
-                                    {"nvidia-container", nvidia_container},
-                                    {"nvidia-closed", nvidia_closed},
-                                    {"nvidia-no-library", nvidia_no_library},
-                                    {"nvidia-mismatch", nvidia_mismatch},
-                                    {"nvidia-mig", nvidia_mig},
+static const rule nvidia_rules[] = {{"nvidia-too-old", nvidia_too_old},        {"nvidia-wsl", nvidia_wsl},
+                                    {"nvidia-nouveau", nvidia_nouveau},        {"nvidia-no-module", nvidia_no_module},
+                                    {"nvidia-container", nvidia_container},    {"nvidia-closed", nvidia_closed},
+                                    {"nvidia-no-library", nvidia_no_library},  {"nvidia-mismatch", nvidia_mismatch},
+                                    {"nvidia-hidden", nvidia_hidden},          {"nvidia-mig", nvidia_mig},
                                     {"nvidia-unexplained", nvidia_unexplained}};
 
 /* --- whatever was found --- */
@@ -386,7 +388,27 @@ static bool called_cuda(report *r) {
     return true;
 }
 
+/* Some cards are shown and others are not. */
+static bool part_hidden(report *r, const pci_cards *cards, const devices_driver *d, const char *vendor,
+                        const char *const *names, size_t n) {
+    if (d->n_devices == 0 || d->n_devices >= cards->n || !variables_named(r, names, n)) return false;
+    text_printf(&r->what, ": %d of %d %s cards can be seen", d->n_devices, cards->n, vendor);
+    text_printf(&r->remedy, "nothing is wrong; unset it for all of them");
+    return true;
+}
+
+static bool amd_part_hidden(report *r) {
+    return part_hidden(r, &r->facts.amd, &r->facts.q->survey.hip, "AMD", amd_variables,
+                       sizeof amd_variables / sizeof *amd_variables);
+}
+
+static bool nvidia_part_hidden(report *r) {
+    return part_hidden(r, &r->facts.nvidia, &r->facts.q->survey.cuda, "NVIDIA", &amd_variables[2], 1);
+}
+
 static const rule general_rules[] = {{"no-card", no_card},
+                                     {"amd-part-hidden", amd_part_hidden},
+                                     {"nvidia-part-hidden", nvidia_part_hidden},
                                      {"no-code", no_code_at_all},
                                      {"hsa-override", override_set},
                                      {"amd-partition", partitioned},
