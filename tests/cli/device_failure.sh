@@ -4,6 +4,7 @@
 # its first, second, middle and last call, with the device gone from then on; and allocations for want of memory. Wanted: an
 # exit code of our own, one clear message, and the file of the last epoch whole.
 set -u
+few="$(realpath "$(dirname "$0")/../fixtures/few.yaml")"
 yolo="$(realpath "$1")"
 every="${3:-0}"
 export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_MB=512
@@ -14,26 +15,12 @@ trap 'rm -rf "$work"' EXIT
 echo "leak:libamdhip64" >"$work/kept"
 export LSAN_OPTIONS="suppressions=$work/kept:print_suppressions=0"
 if "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
-cat >"$work/small.yaml" <<'Y'
-nc: 1
-end2end: True
-reg_max: 1
-scale: t
-scales:
-  t: [0.5, 0.015625, 1024]
-backbone:
-  - [-1, 1, Conv, [512, 3, 2]]
-  - [-1, 1, Conv, [1024, 3, 2]]
-  - [-1, 1, C3k2, [1024, True]]
-head:
-  - [[2], 1, Detect, [nc]]
-Y
 "$yolo" shapes dir="$work/shapes" n_train=4 n_val=1 size=64 >/dev/null
 failures=0 runs=0
 bad() { echo "$1"; tail -4 "$work/said" | cut -c1-300; failures=$((failures + 1)); }
 train() { # more settings …
   [ -n "${keep:-}" ] || rm -rf "$work/run"
-  timeout 60 "$yolo" detect train model="$work/small.yaml" data="$work/shapes/data.yaml" epochs=3 batch=2 nbs=2 imgsz=64 optimizer=MuSGD \
+  timeout 60 "$yolo" detect train model="$few" data="$work/shapes/data.yaml" epochs=3 batch=2 nbs=2 imgsz=64 optimizer=MuSGD \
     lr0=0.01 warmup_epochs=0 mosaic=0 amp=False workers=0 seed=0 plots=False device=hip:0 project="$work" name=run exist_ok=True \
     "$@" >"$work/said" 2>&1
 }
@@ -162,7 +149,7 @@ for n in $(grep -nx hipHostMalloc "$work/calls" | cut -d: -f1); do
   HIP_DOUBLE_FAIL="$n:2" predict imgsz=64 || bad "a prediction needs page-locked memory (call $n)"
 done
 # more elements than 32 bits count are refused before memory is asked for
-sed 's/^nc: 1$/nc: 60000/' "$work/small.yaml" >"$work/wide.yaml"
+sed 's/^nc: 1$/nc: 60000/' "$few" >"$work/wide.yaml"
 predict model="$work/wide.yaml" imgsz=640 && bad "more elements than a launch can count are run"
 grep -q "more than one launch can count" "$work/said" || bad "too many elements: no remedy"
 sed '/^nc:/d; /^names:/,$d' "$work/shapes/data.yaml" >"$work/shapes/wide.yaml"

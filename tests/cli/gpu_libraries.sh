@@ -2,6 +2,7 @@
 # usage: gpu_libraries.sh path/to/yolo folder/of/doubles
 # Versions of the vendors' libraries, libraries that lack functions, and devices that do not answer.
 set -u
+few="$(realpath "$(dirname "$0")/../fixtures/few.yaml")"
 yolo="$(realpath "$1")"
 doubles="$(realpath "$2")"
 export LC_ALL=C.UTF-8 NO_COLOR=1
@@ -28,24 +29,11 @@ refuse() {
   out="$(said "${@:2}")"
   [[ "$out" != *"$1"* ]] || bad "with ${setting[*]}: must not be in the output of yolo ${*:2}: $1" "$out"
 }
-cat >"$work/small.yaml" <<'Y'
-nc: 1
-end2end: True
-reg_max: 1
-scale: t
-scales:
-  t: [0.5, 0.015625, 1024]
-backbone:
-  - [-1, 1, Conv, [512, 3, 2]]
-  - [-1, 1, C3k2, [1024, True]]
-head:
-  - [[1], 1, Detect, [nc]]
-Y
 "$yolo" shapes dir="$work/shapes" n_train=4 n_val=1 size=64 >/dev/null
 trains() { # how many times the function named first must be called: "none" or "some"; on the device named third
   local calls
   rm -rf "$work/run" "$work/calls"
-  out="$(said detect train model="$work/small.yaml" data="$work/shapes/data.yaml" epochs=2 batch=2 nbs=2 imgsz=64 mosaic=0 amp=False \
+  out="$(said detect train model="$few" data="$work/shapes/data.yaml" epochs=2 batch=2 nbs=2 imgsz=64 mosaic=0 amp=False \
     workers=0 plots=False device="$3" project="$work" name=run exist_ok=True)" || bad "with ${setting[*]}: no training" "$out"
   calls="$(grep -cx "$2" "$work/calls")"
   case "$1" in none) [ "$calls" = 0 ] ;; *) [ "$calls" -gt 0 ] ;; esac || bad "with ${setting[*]}: $2 was called $calls times" "$out"
@@ -168,7 +156,7 @@ for pair in =hip:0 1=cuda:0 -1=hip:0; do chosen "${pair%=*}" "${pair##*=}"; done
 # the banner names the vendor, however the card calls itself
 for name in "Radeon RX 7900 XTX" "" "AMD Radeon RX 7900 XTX"; do
   hip hip6 HIP_DOUBLE_DEVICES=gfx1100 HIP_DOUBLE_NAME="$name"
-  expect "HIP:0 (AMD$([ -z "$name" ] || echo " ${name#AMD }"), gfx1100, 512MiB, HIP runtime 6.4, driver 6.4)" train model="$work/small.yaml" data="$work/shapes/data.yaml" epochs=1 \
+  expect "HIP:0 (AMD$([ -z "$name" ] || echo " ${name#AMD }"), gfx1100, 512MiB, HIP runtime 6.4, driver 6.4)" train model="$few" data="$work/shapes/data.yaml" epochs=1 \
     batch=2 imgsz=64 amp=False workers=0 plots=False device=0 project="$work" name=run exist_ok=True
 done
 cuda cuda CUDA_DOUBLE_DEVICES=sm_90 CUDA_DOUBLE_NAME="Tesla T4"

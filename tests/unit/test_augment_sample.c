@@ -1,8 +1,6 @@
 /* Whole samples from made-up pictures: what must hold whatever is drawn. */
 #include "golden.h"
-
-#include "base/rng.h"
-#include "data/augment.h"
+#include "made_pictures.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,64 +9,9 @@
 
 #include <cmocka.h>
 
-enum { S = 96, N = 7, PIXELS = S * S, OBJECTS = 3, POINTS = 5 };
-
-typedef struct made {
-    image images[N];
-    float rows[N][5 * OBJECTS], points[N][2 * OBJECTS * POINTS];
-    int32_t first[N][OBJECTS + 1];
-    bool outlined;
-    int fail_at; /* picture that cannot be fetched, -1: none */
-} made;
+enum { S = 96, N = MADE_PICTURES, PIXELS = S * S, OBJECTS = MADE_OBJECTS };
 
 static ol_context *ctx;
-
-static ol_status lend(void *user, ol_context *c, uint32_t index, image *storage, augment_picture *picture) {
-    made *m = user;
-    if ((int)index == m->fail_at) return ctx_fail(c, OL_ERROR_FORMAT, "picture %u is gone", index);
-    /* half of the pictures are decoded into the storage, as without a cache */
-    const image *im = &m->images[index];
-    if (index % 2 == 1) {
-        const ol_status status = image_reserve(c, storage, im->height, im->width, im->channels);
-        if (status != OL_OK) return status;
-        memcpy(storage->pixels, im->pixels, image_bytes(im));
-        im = storage;
-    }
-    *picture = (augment_picture){im, {.n = index == 4 ? 0 : OBJECTS, .rows = m->rows[index]}};
-    if (m->outlined) {
-        picture->labels.points = m->points[index];
-        picture->labels.first_point = m->first[index];
-    }
-    return OL_OK;
-}
-
-static void make(made *m, int channels, bool outlined) {
-    static const float corner[POINTS][2] = {{-0.5f, -0.5f}, {0.5f, -0.4f}, {0.5f, 0.5f}, {0, 0.3f}, {-0.5f, 0.4f}};
-    rng r = rng_stream(3, RNG_TEST, 0, 0);
-    memset(m, 0, sizeof *m);
-    m->outlined = outlined;
-    m->fail_at = -1;
-    for (int i = 0; i < N; i++) {
-        const int short_side = 20 + (int)rng_below(&r, S - 20);
-        assert_int_equal(image_reserve(ctx, &m->images[i], i % 2 ? S : short_side, i % 2 ? short_side : S, channels),
-                         OL_OK);
-        for (size_t k = 0; k < image_bytes(&m->images[i]); k++) m->images[i].pixels[k] = (uint8_t)rng_u32(&r);
-        for (int k = 0; k < OBJECTS; k++) {
-            float *row = m->rows[i] + 5 * k;
-            row[0] = (float)k;
-            for (int q = 1; q < 5; q++) row[q] = (float)rng_range(&r, 0.3, 0.7);
-            m->first[i][k + 1] = (k + 1) * POINTS;
-            for (int p = 0; p < POINTS; p++) {
-                m->points[i][2 * (k * POINTS + p)] = row[1] + row[3] * corner[p][0];
-                m->points[i][2 * (k * POINTS + p) + 1] = row[2] + row[4] * corner[p][1];
-            }
-        }
-    }
-}
-
-static void unmake(made *m) {
-    for (int i = 0; i < N; i++) image_deinit(ctx, &m->images[i]);
-}
 
 static augment_settings everything(void) {
     augment_settings s = augment_defaults(S);
@@ -82,9 +25,9 @@ static void samples_depend_on_their_key_only(void **state) {
     (void)state;
     for (int variant = 0; variant < 6; variant++) {
         const int channels = variant % 3 == 2 ? 1 : 3;
-        made m;
-        make(&m, channels, variant >= 3);
-        const augment_source source = {lend, &m, N};
+        made_pictures m;
+        made_pictures_init(&m, ctx, S, channels, variant >= 3);
+        const augment_source source = {made_pictures_lend, &m, N};
         augment_settings s = everything();
         s.copy_paste_mixup = variant == 4;
         s.perspective = variant == 1 ? 5e-4 : 0.0;
@@ -116,16 +59,16 @@ static void samples_depend_on_their_key_only(void **state) {
         augmenter_destroy(a);
         free(one);
         free(two);
-        unmake(&m);
+        made_pictures_deinit(&m, ctx);
     }
 }
 
 /* With nothing random the sample is the picture in the middle of the tile. */
 static void without_draws_the_picture_is_centred(void **state) {
     (void)state;
-    made m;
-    make(&m, 3, false);
-    const augment_source source = {lend, &m, N};
+    made_pictures m;
+    made_pictures_init(&m, ctx, S, 3, false);
+    const augment_source source = {made_pictures_lend, &m, N};
     augment_settings s = augment_defaults(S);
     augment_close_mosaic(&s);
     s.translate = s.fliplr = s.hsv_h = s.hsv_s = s.hsv_v = 0.0;
@@ -164,15 +107,15 @@ static void without_draws_the_picture_is_centred(void **state) {
     augmenter_destroy(a);
     free(planes);
     free(mirrored);
-    unmake(&m);
+    made_pictures_deinit(&m, ctx);
 }
 
 static void a_failed_fetch_is_passed_on(void **state) {
     (void)state;
-    made m;
-    make(&m, 3, false);
+    made_pictures m;
+    made_pictures_init(&m, ctx, S, 3, false);
     m.fail_at = 2;
-    const augment_source source = {lend, &m, N};
+    const augment_source source = {made_pictures_lend, &m, N};
     const augment_settings s = augment_defaults(S);
     augmenter *a;
     uint8_t *planes = malloc(3 * PIXELS);
@@ -186,7 +129,7 @@ static void a_failed_fetch_is_passed_on(void **state) {
     assert_int_equal(augment_sample(a, &s, &source, 1, 0, 2, planes, &rows, &n), OL_OK);
     augmenter_destroy(a);
     free(planes);
-    unmake(&m);
+    made_pictures_deinit(&m, ctx);
 }
 
 int main(void) {

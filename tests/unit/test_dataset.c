@@ -1,5 +1,6 @@
 /* Data sets as a whole: lists, the scan and its summary, what drops a picture, filters, and the label cache. */
 #include "golden.h"
+#include "log_lines.h"
 #include "tiny_set.h"
 
 #include "base/file.h"
@@ -16,18 +17,7 @@
 
 #include <cmocka.h>
 
-typedef struct lines {
-    char text[16384];
-} lines;
-
-static void keep_line(void *user, ol_log_level level, const char *line) {
-    lines *l = user;
-    if (level == OL_LOG_PROGRESS) return;
-    const size_t used = strlen(l->text);
-    snprintf(l->text + used, sizeof l->text - used, "%s\n", line);
-}
-
-static void expect_line(const lines *l, const char *part) {
+static void expect_line(const log_lines *l, const char *part) {
     if (strstr(l->text, part) == NULL) fail_msg("no line says \"%s\":\n%s", part, l->text);
 }
 
@@ -57,8 +47,8 @@ static const data_item *item(const dataset *d, const char *name) {
 
 static void pictures_and_labels_are_paired(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml = tiny_set(&s, 9, 3);
     scratch_text(&s, "images/train/notes.txt", "not a picture");
     tiny_picture(&s, "images/train/.hidden/x.png", 40, 40, 1);
@@ -91,8 +81,8 @@ static void pictures_and_labels_are_paired(void **state) {
 
 static void what_is_wrong_drops_out_alone(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml = tiny_set(&s, 8, 1);
     char *png = NULL;
     size_t n = 0;
@@ -160,8 +150,8 @@ static void nothing_usable_is_an_error(void **state) {
 
 static void classes_and_fractions_select(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml = tiny_set(&s, 10, 1);
     static const int bees[] = {1};
     dataset *d = open_ok(&s, yaml, (dataset_options){.training = true, .classes = bees, .n_classes = 1});
@@ -221,8 +211,8 @@ static void lists_name_pictures(void **state) {
 
 static void outlines_count_when_all_have_them(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml = tiny_set(&s, 3, 1);
     for (int i = 0; i < 3; i++)
         scratch_text(&s, arena_printf(&s.arena, "labels/train/%03d.txt", i),
@@ -281,8 +271,8 @@ static int count_first(const dataset *d, const char *name) {
 
 static void the_cache_gives_the_same_set(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml;
     const dataset_options options = settled(&s, &yaml);
     dataset *plain = open_ok(&s, yaml, (dataset_options){.training = true});
@@ -364,8 +354,8 @@ static void no_edit_goes_unseen(void **state) {
 
 static void a_broken_cache_is_made_anew(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml;
     const dataset_options options = settled(&s, &yaml);
     const char *path = cache_file(&s);
@@ -398,8 +388,8 @@ static void a_broken_cache_is_made_anew(void **state) {
 
 static void no_cache_costs_a_message(void **state) {
     (void)state;
-    lines log = {""};
-    scratch s = scratch_create(keep_line, &log);
+    log_lines log = {.length = 0};
+    scratch s = scratch_create(log_lines_keep, &log);
     const char *yaml = tiny_set(&s, 2, 1);
     scratch_text(&s, "file", "a file where the folder should be");
     dataset *d = open_ok(&s, yaml, (dataset_options){.training = true, .cache_folder = scratch_path(&s, "file/cache")});

@@ -1,6 +1,8 @@
 /* Pictures made on the device of the test (ONELOOK_TEST_DEVICE) against the host's, byte for byte: training samples of
  * all settings that have recipes, letterboxed pictures, a loader's epochs. Skipped on devices that make no pictures. */
+#include "device_case.h"
 #include "golden.h"
+#include "made_pictures.h"
 #include "tiny_set.h"
 
 #include "base/rng.h"
@@ -16,77 +18,14 @@
 
 #include <cmocka.h>
 
-enum { S = 40, N = 7, OBJECTS = 2, POINTS = 3, ROOM = 4 << 20 };
+enum { S = 40, N = MADE_PICTURES, ROOM = 4 << 20 };
 
-typedef struct made {
-    image images[N];
-    float rows[N][5 * OBJECTS], points[N][2 * OBJECTS * POINTS];
-    int32_t first[N][OBJECTS + 1];
-} made;
-
-typedef struct fixture {
-    ol_context *ctx;
-    device *dev;
-    made m;
-} fixture;
-
-static ol_status lend(void *user, ol_context *c, uint32_t index, image *storage, augment_picture *picture) {
-    made *m = user;
-    const image *im = &m->images[index];
-    if (index % 2 == 1) { /* in memory that the next picture takes */
-        const ol_status status = image_reserve(c, storage, im->height, im->width, im->channels);
-        if (status != OL_OK) return status;
-        memcpy(storage->pixels, im->pixels, image_bytes(im));
-        im = storage;
-    }
-    *picture = (augment_picture){
-        im, {.n = OBJECTS, .rows = m->rows[index], .points = m->points[index], .first_point = m->first[index]}};
-    return OL_OK;
+static void make(made_pictures *m, ol_context *ctx, int channels) {
+    made_pictures_init(m, ctx, S, channels, true);
+    memset(m->images[2].pixels, 77, image_bytes(&m->images[2])); /* grey: no hue */
 }
 
-static void make(fixture *f, int channels) {
-    made *m = &f->m;
-    static const float corner[POINTS][2] = {{-0.5f, -0.5f}, {0.5f, -0.4f}, {0.2f, 0.5f}};
-    rng r = rng_stream(3, RNG_TEST, 0, 0);
-    for (int i = 0; i < N; i++) {
-        const int other = 11 + (int)rng_below(&r, S - 11);
-        assert_int_equal(image_reserve(f->ctx, &m->images[i], i % 2 ? S : other, i % 2 ? other : S, channels), OL_OK);
-        for (size_t k = 0; k < image_bytes(&m->images[i]); k++) m->images[i].pixels[k] = (uint8_t)rng_u32(&r);
-        if (i == 2) memset(m->images[i].pixels, 77, image_bytes(&m->images[i])); /* grey: no hue */
-        for (int k = 0; k < OBJECTS; k++) {
-            float *row = m->rows[i] + 5 * k;
-            row[0] = (float)k;
-            for (int q = 1; q < 5; q++) row[q] = (float)rng_range(&r, 0.3, 0.7);
-            m->first[i][k + 1] = (k + 1) * POINTS;
-            for (int p = 0; p < POINTS; p++) {
-                m->points[i][2 * (k * POINTS + p)] = row[1] + row[3] * corner[p][0];
-                m->points[i][2 * (k * POINTS + p) + 1] = row[2] + row[4] * corner[p][1];
-            }
-        }
-    }
-}
-
-static void unmake(fixture *f) {
-    for (int i = 0; i < N; i++) image_deinit(f->ctx, &f->m.images[i]);
-}
-
-static int setup(void **state) {
-    fixture *f = calloc(1, sizeof *f);
-    f->ctx = test_context();
-    if (device_open(f->ctx, test_device_name(), &f->dev) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    fixture *f = *state;
-    device_close(f->dev);
-    ol_context_destroy(f->ctx);
-    free(f);
-    return 0;
-}
-
-static void device_bytes(fixture *f, const picture_batch *b, uint8_t *out) {
+static void device_bytes(device_case *f, const picture_batch *b, uint8_t *out) {
     const size_t offset = 256, bytes = (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w;
     device_buffer *buffer;
     assert_int_equal(device_buffer_create(f->dev, offset + bytes, &buffer), OL_OK);
@@ -129,17 +68,18 @@ static augment_settings settings_of(size_t i) {
 }
 
 static void test_samples_equal_the_host(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     if (!device_makes_pictures(f->dev)) skip();
     enum { BATCH = 4 };
     recipe_pixels pixels = {.bytes = malloc(ROOM), .capacity = ROOM};
     picture_recipe *recipes = calloc(BATCH, sizeof *recipes);
     assert_true(pixels.bytes != NULL && recipes != NULL);
     int n_layers = 0;
+    made_pictures m;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        make(f, cases[i].channels);
+        make(&m, f->ctx, cases[i].channels);
         const augment_settings s = settings_of(i);
-        const augment_source source = {lend, &f->m, N};
+        const augment_source source = {made_pictures_lend, &m, N};
         const size_t bytes = (size_t)cases[i].channels * (size_t)s.out_height * (size_t)s.out_width;
         uint8_t *want = malloc(BATCH * bytes), *got = malloc(BATCH * bytes);
         augmenter *a;
@@ -177,7 +117,7 @@ static void test_samples_equal_the_host(void **state) {
         augmenter_destroy(a);
         free(want);
         free(got);
-        unmake(f);
+        made_pictures_deinit(&m, f->ctx);
     }
     assert_true(n_layers > (int)(sizeof cases / sizeof *cases) * BATCH); /* some were mixed */
     free(pixels.bytes);
@@ -185,10 +125,11 @@ static void test_samples_equal_the_host(void **state) {
 }
 
 static void test_no_room(void **state) {
-    fixture *f = *state;
-    make(f, 3);
+    device_case *f = *state;
+    made_pictures m;
+    make(&m, f->ctx, 3);
     augment_settings s = augment_defaults(S);
-    const augment_source source = {lend, &f->m, N};
+    const augment_source source = {made_pictures_lend, &m, N};
     picture_recipe *recipe = calloc(1, sizeof *recipe);
     recipe_pixels pixels = {.bytes = malloc(100), .capacity = 100};
     recipe_writer writer = {.recipe = recipe, .pixels = &pixels};
@@ -205,11 +146,11 @@ static void test_no_room(void **state) {
     augmenter_destroy(a);
     free(pixels.bytes);
     free(recipe);
-    unmake(f);
+    made_pictures_deinit(&m, f->ctx);
 }
 
 static void test_letterboxed_pictures_equal_the_host(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     if (!device_makes_pictures(f->dev)) skip();
     static const struct {
         int src_h, src_w, h, w, channels;
@@ -265,7 +206,7 @@ static void set_close(set *t) {
 }
 
 /* An epoch of `n` batches on the host, then from recipes. Returns how many samples the host made all the same. */
-static int compare_epoch(fixture *f, const set *t, const loader_options *o, int n) {
+static int compare_epoch(device_case *f, const set *t, const loader_options *o, int n) {
     enum { SIDE = 32, MOST = 5 };
     static uint8_t want[3][MOST * 3 * SIDE * SIDE], got[MOST * 3 * SIDE * SIDE];
     int by_host = 0;
@@ -292,7 +233,7 @@ static int compare_epoch(fixture *f, const set *t, const loader_options *o, int 
 }
 
 static void test_loader_gives_the_same_batches(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     if (!device_makes_pictures(f->dev)) skip();
     set t = set_open();
     loader_options o = {.training = true, .batch = 2, .imgsz = 32, .workers = 2, .seed = 3, .maker = f->dev};
@@ -308,10 +249,10 @@ static void test_loader_gives_the_same_batches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_samples_equal_the_host, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_letterboxed_pictures_equal_the_host, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_loader_gives_the_same_batches, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_samples_equal_the_host, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_no_room, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_letterboxed_pictures_equal_the_host, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_loader_gives_the_same_batches, device_case_open, device_case_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Rows of decoded batches on the device of the test (ONELOOK_TEST_DEVICE) against ops/select.h, bit for bit: sizes that
  * fill no block, equal scores, nothing found, more candidates than are looked at, every option; and recorded rows. */
+#include "device_case.h"
 #include "golden.h"
 
 #include "base/rng.h"
@@ -14,40 +15,19 @@
 
 #include <cmocka.h>
 
-typedef struct fixture {
-    ol_context *ctx;
-    device *dev;
-} fixture;
-
-static int setup(void **state) {
-    fixture *f = calloc(1, sizeof *f);
-    f->ctx = test_context();
-    if (device_open(f->ctx, test_device_name(), &f->dev) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    fixture *f = *state;
-    device_close(f->dev);
-    ol_context_destroy(f->ctx);
-    free(f);
-    return 0;
-}
-
 static detection_list *lists_make(int n) {
     detection_list *lists = calloc((size_t)n, sizeof *lists);
     assert_non_null(lists);
     return lists;
 }
 
-static void lists_free(fixture *f, detection_list *lists, int n) {
+static void lists_free(device_case *f, detection_list *lists, int n) {
     for (int i = 0; i < n; i++) mem_free(f->ctx, lists[i].items);
     free(lists);
 }
 
 /* The device's rows of `pred` (n, 4+nc, anchors) for (n) lists. */
-static void select_on_device(fixture *f, const float *pred, int n, int nc, int anchors, bool corners,
+static void select_on_device(device_case *f, const float *pred, int n, int nc, int anchors, bool corners,
                              const nms_options *o, detection_list *lists) {
     const size_t offset = 64, elements = (size_t)n * (size_t)(4 + nc) * (size_t)anchors;
     device_buffer *buffer;
@@ -68,7 +48,7 @@ static bool rows_equal(const detection *a, const detection *b) {
 }
 
 /* Returns the number of rows in all. */
-static size_t compare(fixture *f, const char *what, const float *pred, int n, int nc, int anchors, bool corners,
+static size_t compare(device_case *f, const char *what, const float *pred, int n, int nc, int anchors, bool corners,
                       const nms_options *o) {
     detection_list *got = lists_make(n), *again = lists_make(n), want = {0};
     const bool twice = strncmp(test_device_name(), "hip", 3) != 0; /* interpreted: one run is slow enough */
@@ -188,7 +168,7 @@ static const struct {
 };
 
 static void test_rows_equal_the_reference(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *pred = made(cases[i].n, cases[i].nc, cases[i].anchors, cases[i].steps, i + 1);
         const size_t rows =
@@ -201,7 +181,7 @@ static void test_rows_equal_the_reference(void **state) {
 
 /* The bound of 30000 itself: too long for the interpreter, so only where asked for or on the CPU. */
 static void test_full_size(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     if (strncmp(test_device_name(), "hip", 3) == 0) skip();
     float *pred = made(2, 80, 8400, 100000, 7);
     const nms_options val = {.conf = 0.001F, .iou = 0.7F, .max_det = 300, .multi_label = true};
@@ -217,7 +197,7 @@ static void test_full_size(void **state) {
 }
 
 static void test_numbers_that_are_none(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     float *pred = made(1, 3, 300, 50, 5);
     for (int i = 0; i < 300; i += 3) pred[(4 + i % 2) * 300 + i] = i % 4 == 0 ? NAN : -0.0F;
     for (int i = 0; i < 300; i += 7) pred[i] = NAN;
@@ -257,7 +237,7 @@ static void check_recorded(const golden_pack *pack, const char *name, const dete
 }
 
 static void test_recorded_rows(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     arena a;
     arena_init(&a, f->ctx, 0);
     const value *list = golden_json(&a, "nms/nms.json");
@@ -280,7 +260,7 @@ static void test_recorded_rows(void **state) {
 }
 
 static void test_recorded_top_k(void **state) {
-    fixture *f = *state;
+    device_case *f = *state;
     golden_pack pack = golden_open("nms/topk");
     const tensor rows = golden_tensor(&pack, "rows"); /* (700, 10) */
     float *pred = malloc(7000 * sizeof *pred);
@@ -299,11 +279,11 @@ static void test_recorded_top_k(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_rows_equal_the_reference, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_numbers_that_are_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_recorded_rows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_recorded_top_k, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rows_equal_the_reference, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_full_size, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_numbers_that_are_none, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_recorded_rows, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_recorded_top_k, device_case_open, device_case_close),
     };
     test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* The prediction run on drawn pictures with fresh weights: batches, shapes, filters, unreadable files, console lines.
  */
 #include "golden.h"
+#include "log_lines.h"
 
 #include "base/file.h"
 #include "data/shapes.h"
@@ -16,18 +17,6 @@
 
 static const char folder[] = TESTS_BUILD_DIR "/test-predict-shapes";
 
-typedef struct log_lines {
-    char text[8192];
-    size_t length;
-} log_lines;
-
-static void collect(void *user, ol_log_level level, const char *line) {
-    (void)level;
-    log_lines *l = user;
-    int n = snprintf(l->text + l->length, sizeof l->text - l->length, "%s\n", line);
-    if (n > 0 && l->length + (size_t)n < sizeof l->text) l->length += (size_t)n;
-}
-
 typedef struct bench {
     log_lines log;
     ol_context *ctx;
@@ -41,7 +30,7 @@ typedef struct bench {
 static bench *bench_create(const char *source) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
-    ol_context_options options = {.struct_bytes = sizeof options, .log = collect, .log_user = &b->log};
+    ol_context_options options = {.struct_bytes = sizeof options, .log = log_lines_keep, .log_user = &b->log};
     assert_int_equal(ol_context_create(&options, &b->ctx), OL_OK);
     assert_int_equal(settings_init(&b->s, b->ctx), OL_OK);
     assert_int_equal(settings_set_text(&b->s, "imgsz", "64"), OL_OK);

@@ -1,6 +1,7 @@
 /* The validation run on a small drawn data set: counts, files, warnings, losses, odd settings. The model has fresh
  * weights, so what is found is not looked at; the metrics have tests of their own. */
 #include "golden.h"
+#include "log_lines.h"
 
 #include "base/file.h"
 #include "data/shapes.h"
@@ -22,18 +23,6 @@
 static const char folder[] = TESTS_BUILD_DIR "/test-val-shapes";
 
 /* What was logged, for tests that look for a line. */
-typedef struct log_lines {
-    char text[16384];
-    size_t length;
-} log_lines;
-
-static void collect(void *user, ol_log_level level, const char *line) {
-    log_lines *l = user;
-    if (level == OL_LOG_PROGRESS) return;
-    int n = snprintf(l->text + l->length, sizeof l->text - l->length, "%s\n", line);
-    if (n > 0 && l->length + (size_t)n < sizeof l->text) l->length += (size_t)n;
-}
-
 typedef struct bench {
     log_lines log;
     ol_context *ctx;
@@ -47,7 +36,7 @@ typedef struct bench {
 static bench *bench_create(void) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
-    ol_context_options options = {.struct_bytes = sizeof options, .log = collect, .log_user = &b->log};
+    ol_context_options options = {.struct_bytes = sizeof options, .log = log_lines_keep, .log_user = &b->log};
     assert_int_equal(ol_context_create(&options, &b->ctx), OL_OK);
     arena_init(&b->arena, b->ctx, 0);
     assert_int_equal(settings_init(&b->s, b->ctx), OL_OK);

@@ -1,5 +1,17 @@
 #include "device/cpu/onednn_api.h"
 
+size_t desc_bytes(desc_view d) {
+    return d != NULL ? dnnl_memory_desc_get_size(d) : 0;
+}
+
+bool desc_same(desc_view a, desc_view b) {
+    return dnnl_memory_desc_equal(a, b) != 0;
+}
+
+dnnl_status_t desc_memory(onednn *d, desc_view v, dnnl_memory_t *out) {
+    return dnnl_memory_create(out, v, d->engine, DNNL_MEMORY_NONE);
+}
+
 #if DNNL_VERSION_MAJOR >= 3
 
 dnnl_status_t desc_create(ol_context *ctx, desc *out, int n_dims, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
@@ -14,18 +26,6 @@ void desc_release(ol_context *ctx, desc d) {
 
 desc_view desc_look(desc d) {
     return d;
-}
-
-size_t desc_bytes(desc_view d) {
-    return d != NULL ? dnnl_memory_desc_get_size(d) : 0;
-}
-
-bool desc_same(desc_view a, desc_view b) {
-    return dnnl_memory_desc_equal(a, b) != 0;
-}
-
-dnnl_status_t desc_memory(onednn *d, desc_view v, dnnl_memory_t *out) {
-    return dnnl_memory_create(out, v, d->engine, DNNL_MEMORY_NONE);
 }
 
 dnnl_status_t conv_describe(onednn *d, conv_pass pass, const conv_geometry *g, desc src, desc weights, desc bias,
@@ -79,18 +79,6 @@ void desc_release(ol_context *ctx, desc d) {
 
 desc_view desc_look(desc d) {
     return &d->md;
-}
-
-size_t desc_bytes(desc_view d) {
-    return d != NULL ? dnnl_memory_desc_get_size(d) : 0;
-}
-
-bool desc_same(desc_view a, desc_view b) {
-    return dnnl_memory_desc_equal(a, b) != 0;
-}
-
-dnnl_status_t desc_memory(onednn *d, desc_view v, dnnl_memory_t *out) {
-    return dnnl_memory_create(out, v, d->engine, DNNL_MEMORY_NONE);
 }
 
 dnnl_status_t conv_describe(onednn *d, conv_pass pass, const conv_geometry *g, desc src, desc weights, desc bias,
