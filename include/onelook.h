@@ -142,8 +142,8 @@ typedef struct ol_selftest_options {
 } ol_selftest_options;
 /* Compares the device with plain C code: every operation in every number format that it has, forward and backward, then
  * a few training steps on a drawn batch against the CPU. Calls `line` with each row ("conv2d f16", "error …") and the
- * verdict last. OL_ERROR_DEVICE when something is wrong. Takes seconds. The report is written from the start on, so that
- * it also says how far a run came that ended early. */
+ * verdict last. OL_ERROR_DEVICE when something is wrong. Takes seconds. The report is written from the start on, so
+ * that it also says how far a run came that ended early. */
 OL_API ol_status ol_selftest(ol_context *context, const ol_selftest_options *options, ol_report_fn line, void *user);
 
 /* The user's settings: runs_dir, datasets_dir, weights_dir. Kept in ${ONELOOK_CONFIG_DIR}/settings.json, else

@@ -18,7 +18,7 @@ foreach(target gfx90a gfx942 gfx1030 gfx1100 gfx1201)
     endif()
     list(APPEND names amd_ops_${target}_${type})
   endforeach()
-  amd_test(amd_test_flat_${target} "${ci}" program ${target} test_flat)
+  amd_test(amd_test_device_step_${target} "${ci}" program ${target} test_device_step)
   amd_test(amd_test_device_select_${target} "${ci}" program ${target} test_device_select)
   amd_test(amd_test_device_pictures_${target} "${ci}" program ${target} test_device_pictures)
   foreach(program test_gradients test_loss test_model_modules)
@@ -32,7 +32,7 @@ foreach(target gfx90a gfx942 gfx1030 gfx1100 gfx1201)
   amd_test(amd_interpreter_${target} "${ci}" interpreter ${target})
   # after the others, whose launches it counts
   amd_test(amd_kernels_${target} "${ci}" kernels ${target})
-  list(APPEND names amd_test_flat_${target} amd_test_device_select_${target} amd_test_device_pictures_${target}
+  list(APPEND names amd_test_device_step_${target} amd_test_device_select_${target} amd_test_device_pictures_${target}
     amd_test_gradients_${target} amd_test_loss_${target} amd_test_model_modules_${target} amd_train_${target})
   set_tests_properties(amd_kernels_${target} PROPERTIES DEPENDS "${names}")
 endforeach()

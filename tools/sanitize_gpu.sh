@@ -20,7 +20,7 @@ export CUDA_CACHE_PATH="$out/cache" CUDA_CACHE_MAXSIZE=1073741824 # the driver c
 cd "$build" || exit 1
 rm -f "$out"/*.sum "$out"/*.log
 parts=2
-programs='test_device_step test_flat test_device_select test_device_pictures test_loss test_plan test_gradients test_trainer'
+programs='test_device_step test_device_select test_device_pictures test_loss test_plan test_gradients test_trainer'
 programs="$(for program in $programs; do [ ! -x "tests/$program" ] || echo "$program"; done)"
 
 left() { echo $((deadline - $(date +%s))); }

@@ -21,7 +21,7 @@ run() { # name, command …
   esac
 }
 for type in f32 f16 bf16; do ONELOOK_TEST_COMPUTE="$type" run "op table, maps in $type" tests/test_ops; done
-for name in flat device_select device_pictures selftest gradients loss plan model_modules model_full trainer; do run "$name" "tests/test_$name"; done
+for name in device_step device_select device_pictures selftest gradients loss plan model_modules model_full trainer; do run "$name" "tests/test_$name"; done
 for record in "$source"/tests/golden/trajectory/*.json; do
   [ ! -f "$record" ] || run "trajectory $(basename "$record" .json)" tests/trajectory "$(basename "$record" .json)"
 done

@@ -129,8 +129,8 @@ static void batch_draw(trial_batch *b, int channels) {
     }
 }
 
-static ol_status gains_write(const step_plan *s, int nc, double scale, float *gains) {
-    const float first[LOSS_GAIN_CLASSES] = {7.5f, 0.5f, 1.5f, 1.0f, (float)(N_PICTURES * scale)};
+static ol_status gains_write(const step_plan *s, int nc, float *gains) {
+    const float first[LOSS_GAIN_CLASSES] = {7.5f, 0.5f, 1.5f, 1.0f}; /* the step has the rest */
     memcpy(gains, first, sizeof first);
     for (int c = 0; c < nc; c++) gains[LOSS_GAIN_CLASSES + c] = 1.0f;
     ol_status status = OL_OK;
@@ -141,18 +141,23 @@ static ol_status gains_write(const step_plan *s, int nc, double scale, float *ga
     return status;
 }
 
-static ol_status step_run(const step_plan *s, const trial_batch *b, const model *m, double scale, float *gains,
+static ol_status step_run(const step_plan *s, const trial_batch *b, const model *m, optimizer *opt, float *gains,
                           float items[6]) {
+    step_outcome outcome;
     ol_status status =
         plan_write(s->plan, s->refs.image, b->images, (size_t)N_PICTURES * (size_t)m->desc.channels * SIDE * SIDE);
     if (status == OL_OK) status = plan_write(s->plan, s->refs.targets, b->targets, sizeof b->targets);
     if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->counts, sizeof b->counts);
-    if (status == OL_OK) status = gains_write(s, m->desc.nc, scale, gains);
+    if (status == OL_OK) status = gains_write(s, m->desc.nc, gains);
+    if (status == OL_OK) status = optimizer_order(opt, N_PICTURES, true);
     if (status == OL_OK) status = plan_run(s->plan);
-    for (int branch = 0; branch < 2 && status == OL_OK; branch++)
-        if (s->refs.loss_items[branch] != TENSOR_NONE)
-            status = plan_read(s->plan, s->refs.loss_items[branch], items + 3 * branch, 3 * sizeof *items);
-    return status;
+    if (status == OL_OK) status = optimizer_outcome(opt, &outcome);
+    if (status != OL_OK) return status;
+    memcpy(items, outcome.items, sizeof outcome.items);
+    if (outcome.stopped)
+        return ctx_fail(m->ctx, OL_ERROR_NUMERIC, "a loss or a gradient is not finite (gradient norm %g)",
+                        outcome.norm);
+    return OL_OK;
 }
 
 /* A few steps of MuSGD from the model's weights, which stay as they are. */
@@ -162,16 +167,14 @@ static ol_status steps_run(ol_context *ctx, device *dev, const model *m, const t
     optimizer *opt = NULL;
     step_plans *plans = NULL;
     step_plan *s = NULL;
-    double norm;
     float *gains = mem_alloc0(ctx, (size_t)m->desc.nc + LOSS_GAIN_CLASSES, sizeof *gains);
     ol_status status = gains == NULL ? OL_ERROR_MEMORY : param_store_create(ctx, dev, m, OPTIMIZER_MUSGD, &store);
-    if (status == OL_OK) status = optimizer_create(store, OPTIMIZER_MUSGD, 0.001, 0.9, 0.0005, &opt);
-    if (status == OL_OK) status = step_plans_create(ctx, dev, m, store, N_TARGETS, kind->compute, &plans);
+    if (status == OL_OK) status = optimizer_create(store, OPTIMIZER_MUSGD, 0.001, 0.9, 0.0005, false, &opt);
+    if (status == OL_OK) opt->numbers.scaler.scale = kind->scale;
+    if (status == OL_OK) status = optimizer_load(opt);
+    if (status == OL_OK) status = step_plans_create(ctx, dev, m, opt, N_TARGETS, kind->compute, &plans);
     if (status == OL_OK) status = step_plans_get(plans, N_PICTURES, SIDE, SIDE, &s);
-    for (int i = 0; i < kind->n_steps && status == OL_OK; i++) {
-        status = step_run(s, b, m, kind->scale, gains, items[i]);
-        if (status == OL_OK) status = optimizer_advance(opt, kind->scale, &norm);
-    }
+    for (int i = 0; i < kind->n_steps && status == OL_OK; i++) status = step_run(s, b, m, opt, gains, items[i]);
     step_plans_destroy(plans);
     optimizer_destroy(opt);
     param_store_destroy(store);

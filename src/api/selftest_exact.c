@@ -117,7 +117,7 @@ static ol_status sources_draw(exact_run *r, sources *s) {
 static ol_status planes_compare(exact_run *r, const picture_batch *b, device_buffer *buffer, const uint8_t *want,
                                 uint8_t *got) {
     const double started = progress_clock();
-    ol_status status = device_make_pictures(r->dev, b, buffer, 0);
+    ol_status status = device_make_pictures(r->dev, b, NULL, buffer, 0);
     if (status == OL_OK) status = device_buffer_read(buffer, 0, got, (size_t)b->n * PICTURE);
     return judge(r, status, status == OL_OK && memcmp(got, want, (size_t)b->n * PICTURE) == 0, started);
 }

@@ -5,6 +5,7 @@
 
 #include "device/pictures.h"
 #include "device/select.h"
+#include "device/step.h"
 #include "graph/plan.h"
 
 /* How a tensor lies in device memory. Maps (N,C,H,W) are stored as channel blocks: element (n,c,y,x) is at
@@ -54,6 +55,11 @@ typedef struct kernel_memory {
     void *scratch;
     bool params_changed; /* packed copies are out of date (always true when not params_fixed) */
 } kernel_memory;
+
+/* A plan's tensors that a step works with: device addresses, NULL where there is no branch. */
+typedef struct step_places {
+    void *gains[STEP_BRANCHES], *items[STEP_BRANCHES];
+} step_places;
 
 typedef struct device_properties {
     const char *name;      /* "cpu" */
@@ -109,24 +115,24 @@ typedef struct device_api {
     ol_status (*replay)(device *dev, void *recording);
     void (*recording_destroy)(device *dev, void *recording);
 
-    /* Flat operations (device/flat.h). */
-    ol_status (*flat_sum_squares)(device *dev, flat x, size_t n, double *sum);
-    ol_status (*flat_scale)(device *dev, flat x, size_t n, float factor);
-    ol_status (*flat_clear)(device *dev, flat x, size_t n);
-    ol_status (*flat_optim)(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
-                            size_t n);
-    ol_status (*flat_ema)(device *dev, double decay, flat x, flat ema, size_t n);
-    ol_status (*flat_muon_momentum)(device *dev, double mu, flat g, flat m, flat u, size_t n);
-    ol_status (*flat_muon_create)(device *dev, const flat_matrix *list, int n, flat_muon **out);
-    void (*flat_muon_destroy)(device *dev, flat_muon *m);
-    ol_status (*flat_muon_apply)(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+    /* device/step.h. step_begin comes before a plan's ops and step_end behind them, in recordings too; step_collect
+     * follows each run, outside of recordings, and step_outcome reads what it brought, in that order. */
+    ol_status (*step_create)(device *dev, const step_layout *layout, device_step **out);
+    void (*step_destroy)(device_step *s);
+    ol_status (*step_load)(device_step *s, const step_numbers *numbers);
+    ol_status (*step_order)(device_step *s, const step_orders *orders);
+    ol_status (*step_begin)(device_step *s, const step_places *at);
+    ol_status (*step_end)(device_step *s, const step_places *at);
+    ol_status (*step_collect)(device_step *s);
+    ol_status (*step_outcome)(device_step *s, step_outcome *out);
 
     /* device/select.h; sizes and limits are checked. */
     ol_status (*select)(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 
     /* device/pictures.h; NULL where memory is the host's. */
     ol_status (*bring_pictures)(device *dev, const picture_batch *batch);
-    ol_status (*make_pictures)(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+    ol_status (*make_pictures)(device *dev, const picture_batch *batch, const device_step *step, device_buffer *out,
+                               size_t offset_bytes);
     size_t (*pictures_bytes)(pictures_kind kind, int n, size_t most_pixel_bytes);
     void (*pictures_release)(device *dev);
     ol_status (*host_create)(device *dev, size_t bytes, void **out);
@@ -146,6 +152,13 @@ struct device_buffer {
     device *dev;
     size_t bytes;
 };
+
+/* The device's own struct starts with this one. */
+struct device_step {
+    device *dev;
+    unsigned n_run, n_read; /* runs that were collected; outcomes that were read */
+};
+ol_status device_step_collect(device_step *s);
 
 /* Elements that a tensor of this layout occupies from its first to its last image, dense. */
 int64_t layout_image_elements(const shape *s, int block);

@@ -24,8 +24,12 @@ bool device_makes_pictures(const device *dev);
  * be left out. */
 ol_status device_bring_pictures(device *dev, const picture_batch *batch);
 /* Into `out` from `offset_bytes` on, after what the device has to do; does not wait for it. Recipes and pixels are free
- * again on return. */
-ol_status device_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+ * again on return. Once `step` (NULL: none) has stopped a training run, the pictures that did it stay: for samples that
+ * the device makes itself. */
+ol_status device_make_pictures(device *dev, const picture_batch *batch, const device_step *step, device_buffer *out,
+                               size_t offset_bytes);
+/* Whether the device makes all of them itself, so that nothing is copied from `planes`. */
+bool picture_batch_is_whole(const picture_batch *batch);
 
 /* Memory of its own that a device takes for batches like this on their way to it. */
 size_t device_pictures_bytes(const device *dev, pictures_kind kind, int n, size_t most_pixel_bytes);

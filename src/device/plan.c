@@ -21,9 +21,11 @@ struct plan {
     size_t scratch_bytes, persistent_bytes;
     void **address; /* of each tensor; NULL: bound later */
     size_t n_unbound;
-    void *recording; /* of a run without repacking; NULL: none */
-    void *packing;   /* of all kernels, for these addresses; NULL: none, or the device packs kernel by kernel */
-    unsigned n_runs; /* since the last change of a binding */
+    void *recording;   /* of a run without repacking; NULL: none */
+    void *packing;     /* of all kernels, for these addresses; NULL: none, or the device packs kernel by kernel */
+    unsigned n_runs;   /* since the last change of a binding */
+    device_step *step; /* taken along; NULL: none */
+    step_places step_at;
     bool params_fixed, params_changed, profiling, no_recording;
 };
 
@@ -238,6 +240,28 @@ ol_status plan_locate(const plan *p, tensor_ref t, device_buffer **buffer, size_
     return OL_OK;
 }
 
+static ol_status step_place(const plan *p, tensor_ref t, void **address) {
+    device_buffer *buffer = NULL;
+    size_t offset = 0;
+    *address = NULL;
+    if (t == TENSOR_NONE) return OL_OK;
+    const ol_status status = plan_locate(p, t, &buffer, &offset);
+    if (status == OL_OK) *address = (unsigned char *)p->dev->api->buffer_address(buffer) + offset;
+    return status;
+}
+
+ol_status plan_take_step(plan *p, device_step *step, const tensor_ref gains[2], const tensor_ref items[2]) {
+    ol_status status = OL_OK;
+    for (int branch = 0; branch < STEP_BRANCHES && status == OL_OK; branch++) {
+        status = step_place(p, gains[branch], &p->step_at.gains[branch]);
+        if (status == OL_OK) status = step_place(p, items[branch], &p->step_at.items[branch]);
+    }
+    if (status != OL_OK) return status;
+    p->step = step;
+    recording_drop(p);
+    return OL_OK;
+}
+
 void plan_params_changed(plan *p) {
     p->params_changed = true;
 }
@@ -279,6 +303,7 @@ static ol_status pack(plan *p) {
 
 static ol_status ops_launch(plan *p, bool changed) {
     ol_status status = changed ? pack(p) : OL_OK;
+    if (status == OL_OK && p->step != NULL) status = p->dev->api->step_begin(p->step, &p->step_at);
     for (size_t i = 0; i < p->g->n_ops && status == OL_OK; i++) {
         plan_op *op = &p->ops[i];
         if (op->kernel == NULL) continue;
@@ -291,6 +316,7 @@ static ol_status ops_launch(plan *p, bool changed) {
         if (status != OL_OK)
             ctx_annotate(p->ctx, status, "layer %s (%s)", p->g->ops[i].name, op_info_of(p->g->ops[i].kind)->name);
     }
+    if (status == OL_OK && p->step != NULL) status = p->dev->api->step_end(p->step, &p->step_at);
     return status;
 }
 
@@ -321,6 +347,7 @@ static ol_status run(plan *p, bool waits) {
     ol_status status = run_begin(p);
     if (status != OL_OK) return status;
     status = ops_run(p);
+    if (status == OL_OK && p->step != NULL) status = device_step_collect(p->step);
     if (status == OL_OK) {
         p->params_changed = false;
         p->n_runs++;

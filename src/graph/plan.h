@@ -9,6 +9,7 @@
 typedef struct device device;               /* src/device/device.h */
 typedef struct device_buffer device_buffer; /* memory on a device */
 typedef struct plan plan;
+typedef struct device_step device_step; /* src/device/step.h: an optimizer on a device */
 
 /* The graph must outlive the plan and must not change. */
 ol_status plan_create(ol_context *ctx, device *dev, const graph *g, plan **out);
@@ -32,6 +33,11 @@ void plan_params_changed(plan *p);
 ol_status plan_run(plan *p);
 /* The same without waiting for the end where a device has a queue; what is asked of the device later comes after it. */
 ol_status plan_start(plan *p);
+
+/* From now on every run of the plan is a whole training step: before it the loss scale goes into these inputs of the
+ * losses, behind it the optimizer takes the gradients, and what the losses report goes with the step's outcome. Tensors
+ * by branch, TENSOR_NONE where there is none. The step outlives the plan. */
+ol_status plan_take_step(plan *p, device_step *step, const tensor_ref gains[2], const tensor_ref items[2]);
 
 /* Bytes of the activation arena plus scratch and packed weights. */
 size_t plan_memory_bytes(const plan *p);

@@ -10,11 +10,13 @@
 typedef unsigned long long gpu_address;
 typedef int gpu_i32;
 typedef unsigned int gpu_u32;
+typedef long long gpu_i64;
 #else
 #include <stdint.h>
 typedef uint64_t gpu_address;
 typedef int32_t gpu_i32;
 typedef uint32_t gpu_u32;
+typedef int64_t gpu_i64;
 #endif
 
 /* Division of numbers below 2^31 by a number that the host knows: (n * multiplier / 2^32 + n) >> shift. */
@@ -203,26 +205,69 @@ typedef struct loss_args {
 } loss_args;
 
 /* Flat ranges; `count` in floats. */
-typedef struct optim_args {
-    gpu_address p, g, a, b, count;
-    gpu_i32 kind, rectified;
-    float lr, decay, shrink, mu, one_minus_mu, beta2, one_minus_beta2, step_size, root2, grad_size;
-} optim_args;
+/* --- the optimizer step (step.gpu.c, optim.gpu.c) ---
+ * The board lies in device memory: what the host says for one batch, what the device keeps from step to step, what it
+ * decided for the kernels that follow, and what it tells the host. */
+enum { STEP_GROUPS = 8, STEP_RANGES = 2 * STEP_GROUPS + 1, STEP_PARTIALS = 256, STEP_ITEMS = 3, STEP_SPAN = 1024 };
+enum { STEP_REST = 0, STEP_CLEAR, STEP_MOVE }; /* nothing; a skipped step: gradients are cleared; a step */
 
-typedef struct blend_args {
-    gpu_address x, y, count;
-    float factor;
-} blend_args;
+typedef struct board_orders {
+    double lr[STEP_GROUPS], momentum[STEP_GROUPS], decay[STEP_GROUPS];
+    double beta2, images;
+    gpu_i32 take, unused;
+} board_orders;
 
-typedef struct muon_momentum_args {
-    gpu_address g, m, u, count;
-    float mu;
-} muon_momentum_args;
+typedef struct board_state {
+    double scale, mu_product;
+    gpu_i64 n_good, step, ema_updates;
+    gpu_i32 n_skipped, scaled, stopped, unused;
+} board_state;
 
-typedef struct sum_args {
-    gpu_address x, partial, count;
-    gpu_i32 blocks;
-} sum_args;
+/* optim_rule of ops/optim.h, and MuSGD's rate. */
+typedef struct board_rule {
+    float lr, decay, shrink, mu, one_minus_mu, beta2, one_minus_beta2, step_size, root2, grad_size, muon_rate;
+    gpu_i32 rectified;
+} board_rule;
+
+typedef struct board_decision {
+    gpu_i32 mode;
+    float factor, ema_rest, unused; /* of gradients; 1 - decay of the averages */
+    board_rule rules[STEP_GROUPS];
+} board_decision;
+
+typedef struct board_outcome {
+    double norm, scale;
+    float items[2][STEP_ITEMS];
+    gpu_i32 skipped, unused;
+    board_state state; /* after the batch */
+} board_outcome;
+
+/* Floats [begin, end) of the flat buffers, STEP_SPAN a block from `block` on. Group -1: only averaged. */
+typedef struct board_range {
+    gpu_address begin, end;
+    gpu_i32 group, block;
+} board_range;
+
+typedef struct step_board {
+    board_orders orders;
+    board_state state;
+    board_decision decision;
+    board_outcome outcome;
+    double partial[STEP_PARTIALS]; /* sums of squares */
+    board_range ranges[STEP_RANGES];
+    gpu_i32 n_ranges, unused;
+} step_board;
+
+typedef struct step_args {
+    gpu_address board;
+    gpu_address values, grads, ema, a, b; /* flat; a and b: states */
+    gpu_address m, u;                     /* MuSGD: momentum and directions of the matrices */
+    gpu_address n_trained;
+    gpu_address gains[2], items[2];               /* of the losses, 0: none */
+    gpu_i32 kind, n_groups, gain_at, muon_groups; /* muon_groups: a bit each */
+    gpu_i32 scale_interval, most_skips;           /* loss_scaler.h */
+    float clip_norm, scale_growth, scale_backoff;
+} step_args;
 
 /* A matrix of Newton-Schulz: bf16 work matrices X, Y [r8][c8] and A, B [r8][r8] with r <= c. */
 typedef struct ns_item {
@@ -232,9 +277,8 @@ typedef struct ns_item {
 } ns_item;
 
 typedef struct ns_args {
-    gpu_address items, u, values, norms;
+    gpu_address items, u, values, norms, board;
     gpu_i32 blocks, swapped;
-    float rates[8]; /* lr * 0.2 of each group */
 } ns_args;
 
 /* Rows from decoded outputs (select.gpu.c). Modes: the one-to-one head's top-k selection, or suppression of each
@@ -254,6 +298,7 @@ typedef struct select_args {
 /* Recipes (pictures.h) of n pictures to u8 planes (n,channels,h,w). */
 typedef struct pictures_args {
     gpu_address recipes, pixels, out;
+    gpu_address stopped; /* i32: when it is set the pictures stay; 0: none */
     gpu_i32 channels, h, w;
 } pictures_args;
 

@@ -1,91 +1,100 @@
-/* The optimizer's kernels over flat f32 ranges, and Newton-Schulz for MuSGD over all matrices at once. */
+/* What moves in an optimizer step: every parameter in one pass, and Newton-Schulz for MuSGD over all matrices at once.
+ * What the step does and by which numbers stands on the board (step.gpu.c). */
 #include "args.h"
 #include "tile.h"
-
-/* ---- flat ranges: 1024 elements a block ---- */
 
 /* Numbers of optimizer_kind. */
 enum { KIND_SGD, KIND_MUSGD, KIND_ADAM, KIND_ADAMW, KIND_ADAMAX, KIND_NADAM, KIND_RADAM, KIND_RMSPROP };
 
-KERNEL(256) optim_update(optim_args a) {
-    float *p = (float *)a.p, *sa = (float *)a.a, *sb = (float *)a.b;
-    const float *g = (const float *)a.g;
-    for (u32 q = 0; q < 4; q++) {
-        const u64 i = (u64)block_x() * 1024 + q * 256 + thread_x();
-        if (i >= a.count) return;
-        const float value = p[i], d = g[i] + a.decay * value;
-        if (a.kind == KIND_SGD || a.kind == KIND_MUSGD) {
-            const float m = a.mu * sa[i] + d;
-            sa[i] = m;
-            p[i] = value - a.lr * (d + a.mu * m);
-        } else if (a.kind == KIND_RMSPROP) {
-            const float v = sa[i] * 0.99f + 0.01f * d * d, m = a.mu * sb[i] + d / (sqrt_exact(v) + 1e-8f);
-            sa[i] = v;
-            sb[i] = m;
-            p[i] = value - a.lr * m;
-        } else {
-            const float m = sa[i] + (d - sa[i]) * a.one_minus_mu;
-            sa[i] = m;
-            float v = sb[i] * a.beta2;
-            if (a.kind == KIND_ADAMAX)
-                v = max_f(v, abs_f(d) + 1e-8f);
-            else
-                v += a.one_minus_beta2 * d * d;
-            sb[i] = v;
-            if (a.kind == KIND_ADAMAX) {
-                p[i] = value - a.step_size * (m / v);
-            } else if (a.kind == KIND_RADAM) {
-                p[i] = value - a.step_size * (a.rectified ? m / (sqrt_exact(v) + 1e-8f) : m);
-            } else {
-                const float root = sqrt_exact(v) / a.root2 + 1e-8f;
-                if (a.kind == KIND_NADAM)
-                    p[i] = value - a.grad_size * (d / root) - a.step_size * (m / root);
-                else
-                    p[i] = value * a.shrink - a.step_size * (m / root);
-            }
+/* One rounding of its own, whatever is done with the product. */
+DEVICE float scaled(float x, float factor) {
+#pragma clang fp contract(off)
+    return x * factor;
+}
+
+DEVICE const board_range &range_of(const step_board &board) {
+    i32 i = board.n_ranges - 1;
+    while (i > 0 && (i32)block_x() < board.ranges[i].block) i--;
+    return board.ranges[i];
+}
+
+/* The value after one step of `kind` with gradient g; states move. */
+DEVICE float moved(i32 kind, const board_rule &r, float value, float g, float *sa, float *sb) {
+    const float d = g + r.decay * value;
+    if (kind == KIND_SGD || kind == KIND_MUSGD) {
+        const float m = r.mu * *sa + d;
+        *sa = m;
+        return value - r.lr * (d + r.mu * m);
+    }
+    if (kind == KIND_RMSPROP) {
+        const float v = *sa * 0.99f + 0.01f * d * d, m = r.mu * *sb + d / (sqrt_exact(v) + 1e-8f);
+        *sa = v;
+        *sb = m;
+        return value - r.lr * m;
+    }
+    const float m = *sa + (d - *sa) * r.one_minus_mu;
+    *sa = m;
+    float v = *sb * r.beta2;
+    if (kind == KIND_ADAMAX)
+        v = max_f(v, abs_f(d) + 1e-8f);
+    else
+        v += r.one_minus_beta2 * d * d;
+    *sb = v;
+    if (kind == KIND_ADAMAX) return value - r.step_size * (m / v);
+    if (kind == KIND_RADAM) return value - r.step_size * (r.rectified ? m / (sqrt_exact(v) + 1e-8f) : m);
+    const float root = sqrt_exact(v) / r.root2 + 1e-8f;
+    if (kind == KIND_NADAM) return value - r.grad_size * (d / root) - r.step_size * (m / root);
+    return value * r.shrink - r.step_size * (m / root);
+}
+
+/* One pass over everything that moves: gradients are clipped and cleared, states, values and averages go on. */
+KERNEL(256) step_update(step_args a) {
+    const step_board &board = *(const step_board *)a.board;
+    const i32 mode = board.decision.mode;
+    if (mode == STEP_REST) return;
+    const board_range &range = range_of(board);
+    const bool trained = range.group >= 0;
+    if (mode == STEP_CLEAR && !trained) return;
+    const board_rule &rule = board.decision.rules[trained ? range.group : 0];
+    const float factor = board.decision.factor, rest = board.decision.ema_rest;
+    float *p = (float *)a.values, *grads = (float *)a.grads, *ema = (float *)a.ema;
+    float *sa = (float *)a.a, *sb = (float *)a.b;
+    const u64 first = range.begin + (u64)(block_x() - (u32)range.block) * STEP_SPAN;
+    for (u32 q = 0; q < STEP_SPAN / 256; q++) {
+        const u64 i = first + q * 256 + thread_x();
+        if (i >= range.end) return;
+        if (mode == STEP_CLEAR) {
+            grads[i] = 0.0f;
+            continue;
         }
+        float x = p[i];
+        if (trained) {
+            x = moved(a.kind, rule, x, scaled(grads[i], factor), sa + i, sb + i);
+            p[i] = x;
+            grads[i] = 0.0f;
+        }
+        const float y = ema[i];
+        ema[i] = y + rest * (x - y);
     }
 }
 
-/* y <- y*keep + x*take (x 0: y only): scaling, clearing, moving averages as y + (1-decay)*(x-y). */
-KERNEL(256) flat_blend(blend_args a) {
-    float *y = (float *)a.y;
-    const float *x = (const float *)a.x;
-    for (u32 q = 0; q < 4; q++) {
-        const u64 i = (u64)block_x() * 1024 + q * 256 + thread_x();
-        if (i >= a.count) return;
-        y[i] = x ? y[i] + a.factor * (x[i] - y[i]) : y[i] * a.factor;
-    }
-}
-
-/* m <- mu*m + (1-mu)*g; u = mu*m + (1-mu)*g */
-KERNEL(256) muon_momentum(muon_momentum_args a) {
+/* m <- mu*m + (1-mu)*g; u = mu*m + (1-mu)*g, over the groups of matrices. */
+KERNEL(256) muon_momentum(step_args a) {
+    const step_board &board = *(const step_board *)a.board;
+    if (board.decision.mode != STEP_MOVE) return;
+    const board_range &range = range_of(board);
+    if (range.group < 0 || !((a.muon_groups >> range.group) & 1)) return;
     float *m = (float *)a.m, *u = (float *)a.u;
-    const float *g = (const float *)a.g;
-    const float rest = 1.0f - a.mu;
-    for (u32 q = 0; q < 4; q++) {
-        const u64 i = (u64)block_x() * 1024 + q * 256 + thread_x();
-        if (i >= a.count) return;
-        const float now = a.mu * m[i] + rest * g[i];
+    const float *grads = (const float *)a.grads;
+    const float mu = board.decision.rules[range.group].mu, rest = 1.0f - mu, factor = board.decision.factor;
+    const u64 first = range.begin + (u64)(block_x() - (u32)range.block) * STEP_SPAN;
+    for (u32 q = 0; q < STEP_SPAN / 256; q++) {
+        const u64 i = first + q * 256 + thread_x();
+        if (i >= range.end) return;
+        const float g = scaled(grads[i], factor), now = mu * m[i] + rest * g;
         m[i] = now;
-        u[i] = a.mu * now + rest * g[i];
+        u[i] = mu * now + rest * g;
     }
-}
-
-/* partial[block] = sum of squares of its share; a fixed number of blocks, so the order never changes. */
-KERNEL(256) sum_squares(sum_args a) {
-    SHARED double scratch[256];
-    const u32 t = thread_x();
-    const float *x = (const float *)a.x;
-    double sum = 0.0;
-    for (u64 i = (u64)block_x() * 256 + t; i < a.count; i += (u64)a.blocks * 256) sum += (double)x[i] * (double)x[i];
-    scratch[t] = sum;
-    barrier();
-    for (u32 step = 128; step > 0; step >>= 1) {
-        if (t < step) scratch[t] += scratch[t + step];
-        barrier();
-    }
-    if (t == 0) ((double *)a.partial)[block_x()] = scratch[0];
 }
 
 /* ---- Newton-Schulz: item z of the table is a matrix; X has rows <= cols, both padded to multiples of 8 by zeros ----
@@ -95,10 +104,15 @@ DEVICE const ns_item &item_of(const ns_args &a) {
     return ((const ns_item *)a.items)[block_z()];
 }
 
+DEVICE bool rests(const ns_args &a) {
+    return ((const step_board *)a.board)->decision.mode != STEP_MOVE;
+}
+
 /* X = u / (norm + 1e-7) in bf16, transposed when u has more rows than columns. One block a matrix finds the norm, all
  * blocks write. */
 KERNEL(256) ns_norm(ns_args a) {
     SHARED float scratch[256];
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const u32 t = thread_x();
     const float *u = (const float *)a.u + m.offset;
@@ -118,6 +132,7 @@ KERNEL(256) ns_norm(ns_args a) {
 }
 
 KERNEL(256) ns_load(ns_args a) {
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const bool flip = m.rows > m.cols;
     const i32 r = flip ? m.cols : m.rows, c = flip ? m.rows : m.cols, r8 = (r + 7) / 8 * 8, c8 = (c + 7) / 8 * 8;
@@ -173,6 +188,7 @@ DEVICE void ns_product(const bf16 *pa, const bf16 *pb, const bf16 *add, bf16 *ou
     });
 }
 KERNEL(256) ns_gram(ns_args a) {
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const bool flip = m.rows > m.cols;
     const i32 r8 = ((flip ? m.cols : m.rows) + 7) / 8 * 8, c8 = ((flip ? m.rows : m.cols) + 7) / 8 * 8;
@@ -180,12 +196,14 @@ KERNEL(256) ns_gram(ns_args a) {
     ns_product<false>(x, x, nullptr, (bf16 *)m.a, r8, r8, c8, c8, c8, r8, 1.0f, 0.0f);
 }
 KERNEL(256) ns_square(ns_args a) {
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const i32 r8 = ((m.rows > m.cols ? m.cols : m.rows) + 7) / 8 * 8;
     const bf16 *x = (const bf16 *)m.a; /* symmetric: A A = A A^T */
     ns_product<false>(x, x, x, (bf16 *)m.b, r8, r8, r8, r8, r8, r8, 2.0315f, -4.7750f);
 }
 KERNEL(256) ns_advance(ns_args a) {
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const bool flip = m.rows > m.cols;
     const i32 r8 = ((flip ? m.cols : m.rows) + 7) / 8 * 8, c8 = ((flip ? m.rows : m.cols) + 7) / 8 * 8;
@@ -195,11 +213,12 @@ KERNEL(256) ns_advance(ns_args a) {
 
 /* p <- p - lr[group] * 0.2 * scale * O. */
 KERNEL(256) ns_apply(ns_args a) {
+    if (rests(a)) return;
     const ns_item &m = item_of(a);
     const bool flip = m.rows > m.cols;
     const i32 c8 = ((flip ? m.rows : m.cols) + 7) / 8 * 8, n = m.rows * m.cols;
     const bf16 *o = (const bf16 *)(a.swapped ? m.y : m.x);
-    const float factor = a.rates[m.group] * m.scale;
+    const float factor = ((const step_board *)a.board)->decision.rules[m.group].muon_rate * m.scale;
     float *p = (float *)a.values + m.offset;
     for (i32 i = (i32)(block_x() * 256 + thread_x()); i < n; i += (i32)a.blocks * 256) {
         const i32 row = i / m.cols, column = i % m.cols;

@@ -125,7 +125,7 @@ KERNEL(256) pictures_gather(pictures_args a) {
     SHARED u8 tables[3 * 256];
     const i32 t = (i32)thread_x(), image = (i32)block_y(), at = (i32)block_x() * 256 + t;
     const picture_recipe &r = ((const picture_recipe *)a.recipes)[image];
-    if (r.n_layers == 0) return;
+    if (r.n_layers == 0 || (a.stopped && *(const i32 *)a.stopped)) return;
     const u8 *pixels = (const u8 *)a.pixels;
 #pragma unroll
     for (i32 k = 0; k < 3; k++) tables[k * 256 + t] = r.tables[k][t];

@@ -265,7 +265,7 @@ static ol_status write_images(runner *r, const cached_plan *c, const uint8_t *im
     device_buffer *buffer;
     size_t offset;
     const ol_status status = plan_locate(c->p, c->refs.image, &buffer, &offset);
-    return status == OL_OK ? device_make_pictures(r->dev, pictures, buffer, offset) : status;
+    return status == OL_OK ? device_make_pictures(r->dev, pictures, NULL, buffer, offset) : status;
 }
 
 /* From `images`, or from `pictures` where they are given. */

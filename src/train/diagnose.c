@@ -146,9 +146,10 @@ ol_status run_diagnose(train_run_state *r, const step_plan *s, float items[2][LO
     else
         snprintf(where, sizeof where, "all layers' outputs are finite, so it arose in the loss or the backward pass");
     char skipped[160] = "";
-    if (r->scaler.on && r->scaler.n_skipped > 0)
-        snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped, loss scale now %g)", r->scaler.n_skipped,
-                 r->scaler.scale);
+    const loss_scaler *scaler = &r->opt->numbers.scaler;
+    if (scaler->on && scaler->n_skipped > 0)
+        snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped, loss scale now %g)", scaler->n_skipped,
+                 scaler->scale);
     char remedy[700];
     remedy_print(r, remedy, sizeof remedy);
     return ctx_fail(r->ctx, OL_ERROR_NUMERIC,

@@ -1,8 +1,9 @@
-/* One optimizer over a param_store: clipping, the step, the moving average, and the numbers that belong to a step.
- * Knows no schedule and no files. One thread at a time. */
+/* One optimizer over a param_store: the rates of its groups, the step on the device (device/step.h), and the numbers
+ * that belong to it. Knows no schedule and no files. One thread at a time. */
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
+#include "device/step.h"
 #include "train/param_store.h"
 
 typedef struct optimizer {
@@ -11,23 +12,23 @@ typedef struct optimizer {
     double lr[PARAM_MAX_GROUPS], initial_lr[PARAM_MAX_GROUPS], momentum[PARAM_MAX_GROUPS],
         weight_decay[PARAM_MAX_GROUPS];
     double beta1, beta2;
-    int64_t step;      /* steps done */
-    double mu_product; /* NAdam */
-    int64_t ema_updates;
-    struct muon_work *muon; /* MuSGD: private */
+    step_numbers numbers; /* after the last outcome that was read; the loss scale starts as loss_scaler_init has it */
+    device_step *step;    /* for plan_take_step and device_make_pictures */
 } optimizer;
 
-/* `lr0` and `momentum` as section 5.1 settles them; `weight_decay` as schedule_weight_decay gives it. The store
- * outlives it. */
+/* `lr0` and `momentum` as section 5.1 settles them; `weight_decay` as schedule_weight_decay gives it; the loss scale
+ * follows the gradients when `scaled`, else it stays 1. The store outlives it. */
 ol_status optimizer_create(param_store *store, optimizer_kind kind, double lr0, double momentum, double weight_decay,
-                           optimizer **out);
+                           bool scaled, optimizer **out);
 void optimizer_destroy(optimizer *o);
 
-/* Divides the gradients by `scale` (what the losses were multiplied by), clips their total norm to 10, moves the
- * parameters, clears the gradients, updates the averages. *norm is the norm before clipping; when it is not finite
- * nothing is changed and OL_ERROR_NUMERIC is returned without a message. */
-ol_status optimizer_advance(optimizer *o, double scale, double *norm);
-/* Clears the gradients without a step: nothing else moves. */
-ol_status optimizer_skip(optimizer *o);
+/* Takes numbers that were set from outside to the device. No batch is under way. */
+ol_status optimizer_load(optimizer *o);
+/* What the next plan run (or device_step_run) is to do, by the rates as they are now. */
+ol_status optimizer_order(optimizer *o, int n_images, bool take);
+/* What came of the first batch that was not read yet; waits for its end. */
+ol_status optimizer_outcome(optimizer *o, step_outcome *out);
+/* The momentum that a group's rule takes: beta1 where the optimizer has no momentum. */
+double optimizer_momentum(const optimizer *o, int group);
 
 #endif

@@ -2,11 +2,19 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 
-#include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/results.h"
 #include "train/schedule.h"
 #include "train/step_plans.h"
+
+/* A batch that the device was given and whose outcome was not read yet. */
+typedef struct batch_begun {
+    step_plan *plan;
+    int64_t objects, iteration;
+    bool takes;       /* a step of the optimizer follows it */
+    double weight[2]; /* of the branches' losses */
+    double lr[PARAM_MAX_GROUPS], momentum[PARAM_MAX_GROUPS];
+} batch_begun;
 
 typedef struct train_run_state {
     ol_context *ctx;
@@ -20,8 +28,7 @@ typedef struct train_run_state {
     param_store *store;
     optimizer *opt;
     step_plans *plans;
-    loss_scaler scaler;
-    bool scale_is_set; /* by a file or by scale_search.c */
+    bool scale_is_set; /* of the loss, by a file or by scale_search.c */
     schedule schedule;
     float *gains[2];     /* of detect_loss, by branch */
     tensor_list average; /* state dict for validation and files */
@@ -31,11 +38,11 @@ typedef struct train_run_state {
     int batch;           /* batches of the epoch that are done */
     int stored_epochs;   /* total of the run that is resumed: goes on in timed runs */
     int epoch_done;      /* 1: its validation is done too */
-    int64_t last_step;   /* iteration of the last optimizer step */
-    bool stepped;        /* gradients are clear */
+    int64_t last_step;   /* iteration of the last optimizer step that was asked for */
+    bool stepped;        /* gradients are clear after the last batch that is done */
     double loss_sums[3]; /* reported items of the epoch's batches */
-    step_plan *begun;    /* of the batch that is on the device; NULL: none */
-    int64_t begun_objects;
+    batch_begun begun[STEP_AHEAD];
+    int n_begun;
     int64_t n_objects;  /* of the last batch */
     int64_t n_pictures; /* seen in this epoch since it was started or resumed */
     int height, width;
@@ -55,12 +62,10 @@ typedef struct train_run_state {
 double run_clock(void); /* seconds, monotonic */
 
 /* --- step.c: one batch --- */
-/* Where a device has a queue, the batch is only begun: what came of it is read when the next one has been brought. */
+/* Where a device has a queue, the batch is only begun: what came of it is read when the next one is under way. */
 ol_status run_batch(train_run_state *r, const batch *b);
-/* Reads what came of the batch that was begun last, and steps the optimizer; nothing when there is none. */
-ol_status run_batch_finish(train_run_state *r);
-/* The gradients of the batch that lies in the plan, added to those that wait; *finite tells of its losses. */
-ol_status run_gradients(train_run_state *r, const step_plan *s, bool *finite);
+/* Waits for all batches that were begun and reads what came of them. */
+ol_status run_batches_finish(train_run_state *r);
 /* --- scale_search.c: the loss scale of a run's first step, where none is set; the batch lies in the plan --- */
 ol_status run_scale_search(train_run_state *r, const step_plan *s);
 /* --- diagnose.c: names the layer whose output or gradient is not finite and fails with OL_ERROR_NUMERIC --- */

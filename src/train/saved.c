@@ -1,7 +1,6 @@
 /* Checkpoints of a run: what last.pt holds so that the reference package can resume it, what is added so that we resume
  * it to the last bit, and the way back. Model document, sections 6.5 and 6.6. */
 #include "base/file.h"
-#include "device/flat.h"
 #include "train/run.h"
 
 #include <math.h>
@@ -33,9 +32,9 @@ static ol_status state_of_param(train_run_state *r, int index, tensor_list *list
     const param_store *s = r->store;
     const param_entry *e = &s->params[index];
     ol_status status = OL_OK;
-    if (optimizer_info_of(r->kind)->has_step) status = scalar_add(list, index, "step", (double)r->opt->step);
+    if (optimizer_info_of(r->kind)->has_step) status = scalar_add(list, index, "step", (double)r->opt->numbers.step);
     if (status == OL_OK && r->kind == OPTIMIZER_NADAM)
-        status = scalar_add(list, index, "mu_product", r->opt->mu_product);
+        status = scalar_add(list, index, "mu_product", r->opt->numbers.mu_product);
     for (int k = 0; status == OL_OK && k < s->n_states; k++) {
         const char *key = state_name(r, e, k);
         char name[64];
@@ -122,7 +121,7 @@ static ol_status optimizer_fill(train_run_state *r, checkpoint *c) {
         const ol_status status = group_options(r, &c->arena, g, &o->groups[g].options);
         if (status != OL_OK) return status;
     }
-    for (int i = 0; r->opt->step > 0 && i < s->n_params; i++) {
+    for (int i = 0; r->opt->numbers.step > 0 && i < s->n_params; i++) {
         if (s->params[i].frozen) continue;
         const ol_status status = state_of_param(r, i, &o->state);
         if (status != OL_OK) return status;
@@ -169,8 +168,8 @@ static int extra_numbers(train_run_state *r, extra_number list[EXTRA_MAX]) {
         {.name = "epoch_done", .number = &r->epoch_done},
         {.name = "epochs", .number = &r->stored_epochs},
         {.name = "last_step", .whole = &r->last_step},
-        {.name = "optimizer_steps", .whole = &r->opt->step},
-        {.name = "mu_product", .real = &r->opt->mu_product},
+        {.name = "optimizer_steps", .whole = &r->opt->numbers.step},
+        {.name = "mu_product", .real = &r->opt->numbers.mu_product},
         {.name = "box_sum", .real = &r->loss_sums[0]},
         {.name = "cls_sum", .real = &r->loss_sums[1]},
         {.name = "l1_sum", .real = &r->loss_sums[2]},
@@ -209,13 +208,14 @@ static ol_status extra_fill(train_run_state *r, arena *a, const value **out) {
 
 /* In the words of torch's GradScaler. */
 static ol_status scaler_fill(const train_run_state *r, arena *a, const value **out) {
-    if (!r->scaler.on) return OL_OK;
+    const loss_scaler *scaler = &r->opt->numbers.scaler;
+    if (!scaler->on) return OL_OK;
     value *map = value_map(a);
-    ol_status status = map ? value_set(a, map, "scale", value_float(a, r->scaler.scale)) : OL_ERROR_MEMORY;
+    ol_status status = map ? value_set(a, map, "scale", value_float(a, scaler->scale)) : OL_ERROR_MEMORY;
     if (status == OL_OK) status = value_set(a, map, "growth_factor", value_float(a, LOSS_SCALE_GROWTH));
     if (status == OL_OK) status = value_set(a, map, "backoff_factor", value_float(a, LOSS_SCALE_BACKOFF));
     if (status == OL_OK) status = value_set(a, map, "growth_interval", value_int(a, LOSS_SCALE_INTERVAL));
-    if (status == OL_OK) status = value_set(a, map, "_growth_tracker", value_int(a, r->scaler.n_good));
+    if (status == OL_OK) status = value_set(a, map, "_growth_tracker", value_int(a, scaler->n_good));
     if (status == OL_OK) *out = map;
     return status;
 }
@@ -249,7 +249,7 @@ ol_status run_save(train_run_state *r, const char *path) {
     /* A run that is stopped inside an epoch names the one before: that is what the reference continues from. */
     c.epoch = r->epoch_done ? r->epoch : r->epoch > 0 ? r->epoch - 1 : 0;
     c.best_fitness = isnan(r->best_fitness) ? 0.0 : r->best_fitness;
-    c.updates = r->opt->ema_updates;
+    c.updates = r->opt->numbers.ema_updates;
     ol_status status = param_store_read(r->store, PARAM_EMA, &r->average);
     const tensor_list own = c.weights;
     c.weights = r->average;
@@ -314,10 +314,10 @@ static ol_status states_restore(train_run_state *r, const tensor_list *state) {
         char name[64];
         snprintf(name, sizeof name, "%d/step", i);
         const tensor *step = tensor_list_find(state, name);
-        if (step && step->type == DTYPE_F32) r->opt->step = (int64_t)tensor_f32(step)[0];
+        if (step && step->type == DTYPE_F32) r->opt->numbers.step = (int64_t)tensor_f32(step)[0];
         snprintf(name, sizeof name, "%d/mu_product", i);
         const tensor *product = tensor_list_find(state, name);
-        if (product && product->type == DTYPE_F32) r->opt->mu_product = (double)tensor_f32(product)[0];
+        if (product && product->type == DTYPE_F32) r->opt->numbers.mu_product = (double)tensor_f32(product)[0];
         for (int k = 0; k < s->n_states; k++) {
             const char *key = state_name(r, e, k);
             if (!key) continue;
@@ -335,20 +335,23 @@ static ol_status states_restore(train_run_state *r, const tensor_list *state) {
     return OL_OK;
 }
 
-static ol_status grads_restore(train_run_state *r, const tensor_list *live) {
+/* Times `factor`, which is that of the loss scale. */
+static ol_status grads_restore(train_run_state *r, const tensor_list *live, float factor) {
     const param_store *s = r->store;
-    for (int i = 0; i < s->n_params; i++) {
+    float *scaled = mem_alloc(r->ctx, s->n_trained_floats, sizeof *scaled);
+    ol_status status = scaled ? OL_OK : OL_ERROR_MEMORY;
+    for (int i = 0; i < s->n_params && status == OL_OK; i++) {
         const param_entry *e = &s->params[i];
         char name[300];
         snprintf(name, sizeof name, "%s%s", grad_prefix, e->name);
         const tensor *t = tensor_list_find(live, name);
         if (!t || e->frozen || t->type != DTYPE_F32 || !shape_equal(&t->shape, &e->shape)) continue;
-        const ol_status status =
-            device_buffer_write(s->grads, e->offset * sizeof(float), t->data, e->count * sizeof(float));
-        if (status != OL_OK) return status;
+        for (size_t k = 0; k < e->count; k++) scaled[k] = tensor_f32(t)[k] * factor;
+        status = device_buffer_write(s->grads, e->offset * sizeof(float), scaled, e->count * sizeof(float));
         r->stepped = false;
     }
-    return OL_OK;
+    mem_free(r->ctx, scaled);
+    return status;
 }
 
 static void extra_restore(train_run_state *r, const value *extra) {
@@ -364,25 +367,22 @@ static void extra_restore(train_run_state *r, const value *extra) {
     }
 }
 
-/* The file's loss scale goes on where losses are still scaled; gradients that wait carry the scale that they were made
- * with. */
-static ol_status scaler_restore(train_run_state *r, const value *scaler) {
-    const param_store *s = r->store;
+/* The file's loss scale goes on where losses are still scaled. Gradients that wait carry the scale that they were made
+ * with: returns what they are to be multiplied by. */
+static float scaler_restore(train_run_state *r, const value *scaler) {
+    loss_scaler *now = &r->opt->numbers.scaler;
     double stored = 1.0;
     int64_t n_good = 0;
     number_take(scaler, "scale", &stored);
     const bool usable = isfinite(stored) && stored >= LOSS_SCALE_LEAST;
     if (!usable) stored = 1.0;
     const value *tracker = value_get(scaler, "_growth_tracker");
-    if (r->scaler.on && usable && value_get(scaler, "scale")) {
-        r->scaler.scale = stored;
+    if (now->on && usable && value_get(scaler, "scale")) {
+        now->scale = stored;
         r->scale_is_set = true;
-        if (tracker && value_as_int(tracker, &n_good) && n_good > 0) r->scaler.n_good = n_good;
+        if (tracker && value_as_int(tracker, &n_good) && n_good > 0) now->n_good = n_good;
     }
-    const double factor = r->scaler.scale / stored;
-    r->scale_is_set = r->scale_is_set || !r->stepped; /* gradients that wait have one already */
-    if (r->stepped || !(factor < 1.0 || factor > 1.0)) return OL_OK;
-    return flat_scale(s->dev, flat_at(s->grads, 0), s->n_trained_floats, (float)factor);
+    return (float)(now->scale / stored);
 }
 
 /* What a file of the reference says about the run so far. */
@@ -390,7 +390,7 @@ static void reference_restore(train_run_state *r, const checkpoint *c) {
     r->epoch = (int)c->epoch;
     r->epoch_done = 1;
     number_take(c->train_metrics, "fitness", &r->fitness);
-    if (r->opt->step == 0) r->opt->step = c->updates > 0 ? c->updates : 0;
+    if (r->opt->numbers.step == 0) r->opt->numbers.step = c->updates > 0 ? c->updates : 0;
 }
 
 ol_status run_restore(train_run_state *r, const checkpoint *c) {
@@ -403,10 +403,11 @@ ol_status run_restore(train_run_state *r, const checkpoint *c) {
     if (status == OL_OK) status = param_store_write(r->store, PARAM_VALUES, own ? &c->live : average);
     if (status == OL_OK) status = groups_restore(r, &c->optimizer);
     if (status == OL_OK) status = states_restore(r, &c->optimizer.state);
-    if (status == OL_OK && own) status = grads_restore(r, &c->live);
-    if (status == OL_OK) status = scaler_restore(r, c->scaler);
+    const float factor = scaler_restore(r, c->scaler);
+    if (status == OL_OK && own) status = grads_restore(r, &c->live, factor);
+    r->scale_is_set = r->scale_is_set || !r->stepped; /* gradients that wait have one already */
     if (status != OL_OK) return status;
-    r->opt->ema_updates = c->updates > 0 ? c->updates : 0;
+    r->opt->numbers.ema_updates = c->updates > 0 ? c->updates : 0;
     r->best_fitness = r->stopper_fitness = c->best_fitness;
     number_take(c->stopper, "best_fitness", &r->stopper_fitness);
     v = value_get(c->stopper, "best_epoch");

@@ -127,12 +127,12 @@ static ol_status state_create(train_run_state *r) {
     schedule_fill(r);
     const double decay = schedule_weight_decay(&r->schedule, r->s->weight_decay);
     if ((status = param_store_create(r->ctx, u->device, u->model, r->kind, &r->store)) != OL_OK) return status;
-    if ((status = optimizer_create(r->store, r->kind, lr0, momentum, decay, &r->opt)) != OL_OK) return status;
+    if ((status = optimizer_create(r->store, r->kind, lr0, momentum, decay, u->compute == DTYPE_F16, &r->opt)) != OL_OK)
+        return status;
     optimizer_tell(r, lr0, momentum, decay);
-    if ((status = step_plans_create(r->ctx, u->device, u->model, r->store, loader_max_targets(u->loader), u->compute,
+    if ((status = step_plans_create(r->ctx, u->device, u->model, r->opt, loader_max_targets(u->loader), u->compute,
                                     &r->plans)) != OL_OK)
         return status;
-    loss_scaler_init(&r->scaler, u->compute == DTYPE_F16);
     results_init(&r->results, r->ctx, r->store->n_groups);
     if ((status = tensor_list_copy(&r->average, &u->model->state)) != OL_OK) return status;
     if ((status = gains_create(r)) != OL_OK) return status;
@@ -155,6 +155,7 @@ ol_status run_init(train_run_state *r, const train_setup *setup) {
     r->has_chosen = status == OL_OK;
     if (status == OL_OK) status = state_create(r);
     if (status == OL_OK && setup->resume) status = run_restore(r, setup->resume);
+    if (status == OL_OK && setup->resume) status = optimizer_load(r->opt);
     r->first_epoch = r->epoch;
     if (status == OL_OK && r->epoch >= r->epochs)
         status = ctx_fail(r->ctx, OL_ERROR_ARGUMENT,

@@ -1,4 +1,5 @@
-/* One batch of a run: warm-up values, forward, loss and backward, and the optimizer step when enough batches are in. */
+/* One batch of a run: warm-up values, then forward, loss, backward and, when enough batches are in, the optimizer step,
+ * all of which the device does by itself; and what came of it, read a batch later. */
 #include "ops/detect_loss.h"
 #include "train/run.h"
 
@@ -11,59 +12,22 @@ static ol_status images_write(train_run_state *r, plan *p, tensor_ref image, con
     device_buffer *buffer;
     size_t offset;
     const ol_status status = plan_locate(p, image, &buffer, &offset);
-    return status == OL_OK ? device_make_pictures(r->setup->device, b->recipes, buffer, offset) : status;
+    return status == OL_OK ? device_make_pictures(r->setup->device, b->recipes, r->opt->step, buffer, offset) : status;
 }
 
-static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b) {
-    const size_t n = (size_t)b->n;
+static ol_status batch_write(train_run_state *r, const step_plan *s, const batch *b, const double weight[2]) {
+    const size_t n = (size_t)b->n, nc = (size_t)r->setup->model->desc.nc;
     ol_status status = images_write(r, s->plan, s->refs.image, b);
     if (status == OL_OK)
         status = plan_write(s->plan, s->refs.targets, b->targets, n * (size_t)b->max_targets * 5 * sizeof(float));
     if (status == OL_OK) status = plan_write(s->plan, s->refs.target_count, b->n_targets, n * sizeof(int32_t));
-    return status;
-}
-
-/* What the losses are multiplied by: the branches' weights and, for the gradients alone, the loss scale. */
-static ol_status gains_write(train_run_state *r, const step_plan *s) {
-    const size_t nc = (size_t)r->setup->model->desc.nc;
-    ol_status status = OL_OK;
-    double weight[2];
-    schedule_branch_weights(r->epoch, r->epochs, &weight[0], &weight[1]);
     for (int branch = 0; branch < 2 && status == OL_OK; branch++) {
         if (s->refs.gains[branch] == TENSOR_NONE) continue;
+        /* LOSS_GAIN_IMAGES is left to the step on the device, which knows the loss scale: only gradients depend on it,
+         * so the items are free of the scale */
         r->gains[branch][LOSS_GAIN_BRANCH] = (float)weight[branch];
-        /* only gradients depend on this factor: the loss scale enters here, so the items are free of it */
-        r->gains[branch][LOSS_GAIN_IMAGES] = (float)(s->n * r->scaler.scale);
         status = plan_write(s->plan, s->refs.gains[branch], r->gains[branch], (LOSS_GAIN_CLASSES + nc) * sizeof(float));
     }
-    return status;
-}
-
-/* Items of both branches; those of a branch that is absent are zero. */
-static ol_status items_read(const step_plan *s, float items[2][LOSS_ITEM_COUNT]) {
-    memset(items, 0, 2 * LOSS_ITEM_COUNT * sizeof(float));
-    for (int branch = 0; branch < 2; branch++) {
-        if (s->refs.loss_items[branch] == TENSOR_NONE) continue;
-        const ol_status status =
-            plan_read(s->plan, s->refs.loss_items[branch], items[branch], LOSS_ITEM_COUNT * sizeof(float));
-        if (status != OL_OK) return status;
-    }
-    return OL_OK;
-}
-
-static bool items_finite(float items[2][LOSS_ITEM_COUNT]) {
-    for (int branch = 0; branch < 2; branch++)
-        for (int k = 0; k < LOSS_ITEM_COUNT; k++)
-            if (!isfinite(items[branch][k])) return false;
-    return true;
-}
-
-ol_status run_gradients(train_run_state *r, const step_plan *s, bool *finite) {
-    float items[2][LOSS_ITEM_COUNT];
-    ol_status status = gains_write(r, s);
-    if (status == OL_OK) status = plan_run(s->plan);
-    if (status == OL_OK) status = items_read(s, items);
-    if (status == OL_OK) *finite = items_finite(items);
     return status;
 }
 
@@ -75,73 +39,59 @@ static void rates_set(train_run_state *r, int64_t iteration) {
     }
 }
 
-/* `scale` is the loss scale of the step; a norm that is not finite tells of a skipped step. */
-static void step_tell(train_run_state *r, int64_t iteration, float items[2][LOSS_ITEM_COUNT], int n, int reported,
-                      double norm, double scale) {
+/* --- what came of a batch --- */
+
+static void step_tell(train_run_state *r, const batch_begun *b, const step_outcome *o, int reported) {
     if (!r->setup->on_step) return;
     train_step step = {.epoch = r->epoch,
-                       .iteration = iteration,
-                       .grad_norm = norm,
+                       .iteration = b->iteration,
+                       .grad_norm = o->norm,
                        .n_groups = r->store->n_groups,
-                       .loss_scale = scale,
-                       .skipped = !isfinite(norm)};
+                       .loss_scale = o->scale,
+                       .skipped = o->skipped};
     for (int k = 0; k < LOSS_ITEM_COUNT; k++) {
-        step.items[k] = (double)items[reported][k];
+        step.items[k] = (double)o->items[reported][k];
         for (int branch = 0; branch < 2; branch++)
-            step.loss += (double)items[branch][k] * (double)r->gains[branch][LOSS_GAIN_BRANCH] * n;
+            step.loss += (double)o->items[branch][k] * (double)(float)b->weight[branch] * b->plan->n;
     }
-    const bool has_momentum = optimizer_info_of(r->kind)->has_momentum;
-    for (int g = 0; g < r->store->n_groups; g++) {
-        step.lr[g] = r->opt->lr[g];
-        step.momentum[g] = has_momentum ? r->opt->momentum[g] : r->opt->beta1;
-    }
+    memcpy(step.lr, b->lr, sizeof step.lr);
+    memcpy(step.momentum, b->momentum, sizeof step.momentum);
     r->setup->on_step(r->setup->user, &step);
 }
 
-static int64_t iteration_of(const train_run_state *r) {
-    return r->batch + (int64_t)r->schedule.batches * r->epoch;
-}
-
-/* The optimizer step after the batch of `s`, or none because the gradients are not finite. */
-static ol_status step_take(train_run_state *r, const step_plan *s, float items[2][LOSS_ITEM_COUNT], int reported) {
-    const double scale = r->scaler.scale;
-    double norm;
-    ol_status status = optimizer_advance(r->opt, scale, &norm);
-    if (status == OL_OK) {
-        loss_scaler_grow(&r->scaler);
-    } else if (status == OL_ERROR_NUMERIC) {
-        if (!loss_scaler_back_off(&r->scaler)) return run_diagnose(r, s, items);
-        status = optimizer_skip(r->opt);
-    }
+static ol_status oldest_finish(train_run_state *r) {
+    const batch_begun b = r->begun[0];
+    step_outcome o;
+    memmove(r->begun, r->begun + 1, (size_t)--r->n_begun * sizeof *r->begun);
+    const ol_status status = optimizer_outcome(r->opt, &o);
     if (status != OL_OK) return status;
-    r->last_step = iteration_of(r);
-    r->stepped = true;
-    step_tell(r, r->last_step, items, s->n, reported, norm, scale);
-    return OL_OK;
-}
-
-ol_status run_batch_finish(train_run_state *r) {
-    const step_plan *s = r->begun;
-    float items[2][LOSS_ITEM_COUNT];
-    if (s == NULL) return OL_OK;
-    r->begun = NULL;
-    ol_status status = items_read(s, items);
-    if (status != OL_OK) return status;
-    if (!items_finite(items)) return run_diagnose(r, s, items);
-    const int reported = s->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
-    r->stepped = false;
-    if (iteration_of(r) - r->last_step >= schedule_accumulate(&r->schedule, iteration_of(r))) {
-        status = step_take(r, s, items, reported);
-        if (status != OL_OK) return status;
+    if (o.stopped) {
+        r->n_begun = 0; /* a batch that was begun after it does nothing */
+        return run_diagnose(r, b.plan, o.items);
     }
-    for (int k = 0; k < LOSS_ITEM_COUNT; k++) r->loss_sums[k] += (double)items[reported][k];
-    r->n_objects = r->begun_objects;
-    r->n_pictures += s->n;
-    r->height = s->h;
-    r->width = s->w;
+    const int reported = b.plan->refs.loss_items[1] != TENSOR_NONE ? 1 : 0;
+    r->stepped = b.takes;
+    if (b.takes) step_tell(r, &b, &o, reported);
+    for (int k = 0; k < LOSS_ITEM_COUNT; k++) r->loss_sums[k] += (double)o.items[reported][k];
+    r->n_objects = b.objects;
+    r->n_pictures += b.plan->n;
+    r->height = b.plan->h;
+    r->width = b.plan->w;
     r->batch++;
     return OL_OK;
 }
+
+static ol_status finish_but(train_run_state *r, int left) {
+    ol_status status = OL_OK;
+    while (status == OL_OK && r->n_begun > left) status = oldest_finish(r);
+    return status;
+}
+
+ol_status run_batches_finish(train_run_state *r) {
+    return finish_but(r, 0);
+}
+
+/* --- a batch --- */
 
 /* What validation keeps gives way where memory is short. */
 static ol_status step_plan_find(train_run_state *r, const batch *b, step_plan **out) {
@@ -151,21 +101,37 @@ static ol_status step_plan_find(train_run_state *r, const batch *b, step_plan **
     return step_plans_get(r->plans, b->n, b->h, b->w, out);
 }
 
-/* Pictures come while the device still works on the batch before; its losses are read after that, and the host's work
- * on the step is done while the device has the next one to do. */
+/* Whether a batch may be begun before it is known what came of the one before, whose plan is needed for that: no plan
+ * has to be made, and no pictures are copied over those which a diagnosis would look at. */
+static bool can_go_on(const train_run_state *r, const batch *b) {
+    return b->recipes != NULL && picture_batch_is_whole(b->recipes) && step_plans_has(r->plans, b->n, b->h, b->w);
+}
+
+static ol_status batch_begin(train_run_state *r, const batch *b) {
+    batch_begun *begun = &r->begun[r->n_begun];
+    *begun = (batch_begun){.objects = b->n_objects,
+                           .iteration = r->batch + r->n_begun + (int64_t)r->schedule.batches * r->epoch};
+    rates_set(r, begun->iteration);
+    begun->takes = begun->iteration - r->last_step >= schedule_accumulate(&r->schedule, begun->iteration);
+    schedule_branch_weights(r->epoch, r->epochs, &begun->weight[0], &begun->weight[1]);
+    memcpy(begun->lr, r->opt->lr, sizeof begun->lr);
+    for (int g = 0; g < r->store->n_groups; g++) begun->momentum[g] = optimizer_momentum(r->opt, g);
+    ol_status status = step_plan_find(r, b, &begun->plan);
+    if (status == OL_OK) status = batch_write(r, begun->plan, b, begun->weight);
+    if (status == OL_OK) status = run_scale_search(r, begun->plan);
+    if (status == OL_OK) status = optimizer_order(r->opt, b->n, begun->takes);
+    if (status == OL_OK) status = plan_start(begun->plan->plan);
+    if (status != OL_OK) return status;
+    if (begun->takes) r->last_step = begun->iteration;
+    r->n_begun++;
+    return OL_OK;
+}
+
+/* Pictures come while the device still works on the batch before; what came of that one is read when the device has the
+ * next one to do. */
 ol_status run_batch(train_run_state *r, const batch *b) {
-    step_plan *s;
     ol_status status = b->recipes != NULL ? device_bring_pictures(r->setup->device, b->recipes) : OL_OK;
-    if (status == OL_OK) status = run_batch_finish(r);
-    if (status != OL_OK) return status;
-    rates_set(r, iteration_of(r));
-    status = step_plan_find(r, b, &s);
-    if (status == OL_OK) status = batch_write(r, s, b);
-    if (status == OL_OK) status = run_scale_search(r, s);
-    if (status == OL_OK) status = gains_write(r, s);
-    if (status == OL_OK) status = plan_start(s->plan);
-    if (status != OL_OK) return status;
-    r->begun = s;
-    r->begun_objects = b->n_objects;
-    return device_has_queue(r->setup->device) ? OL_OK : run_batch_finish(r);
+    if (status == OL_OK && !can_go_on(r, b)) status = run_batches_finish(r);
+    if (status == OL_OK) status = batch_begin(r, b);
+    return status == OL_OK ? finish_but(r, device_has_queue(r->setup->device) ? 1 : 0) : status;
 }

@@ -6,7 +6,7 @@ struct step_plans {
     ol_context *ctx;
     device *dev;
     const model *model;
-    const param_store *store;
+    const optimizer *opt;
     int max_targets;
     dtype compute;
     int64_t clock;
@@ -19,14 +19,14 @@ static void slot_clear(step_plan *s) {
     *s = (step_plan){0};
 }
 
-ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const param_store *store, int max_targets,
+ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const optimizer *opt, int max_targets,
                             dtype compute, step_plans **out) {
     step_plans *p = mem_alloc0(ctx, 1, sizeof *p);
     if (!p) return OL_ERROR_MEMORY;
     p->ctx = ctx;
     p->dev = dev;
     p->model = m;
-    p->store = store;
+    p->opt = opt;
     p->max_targets = max_targets > 0 ? max_targets : 1;
     p->compute = compute;
     *out = p;
@@ -117,7 +117,8 @@ static ol_status slot_place(step_plans *p, step_plan *s) {
 static ol_status slot_build(step_plans *p, step_plan *s, int n, int h, int w) {
     ol_status status = slot_graph(p, s, n, h, w);
     if (status == OL_OK) status = slot_place(p, s);
-    if (status == OL_OK) status = param_store_bind(p->store, s->graph, s->plan);
+    if (status == OL_OK) status = param_store_bind(p->opt->store, s->graph, s->plan);
+    if (status == OL_OK) status = plan_take_step(s->plan, p->opt->step, s->refs.gains, s->refs.loss_items);
     if (status != OL_OK) {
         slot_clear(s);
         ctx_annotate(p->ctx, status, "training graph for %d pictures of %dx%d", n, h, w);
@@ -125,17 +126,27 @@ static ol_status slot_build(step_plans *p, step_plan *s, int n, int h, int w) {
     return status;
 }
 
-ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out) {
-    step_plan *oldest = &p->slots[0];
+static step_plan *slot_find(step_plans *p, int n, int h, int w) {
     for (int i = 0; i < STEP_PLANS_MAX; i++) {
         step_plan *s = &p->slots[i];
-        if (s->graph && s->n == n && s->h == h && s->w == w) {
-            s->last_use = ++p->clock;
-            *out = s;
-            return OL_OK;
-        }
-        if (s->last_use < oldest->last_use) oldest = s;
+        if (s->graph && s->n == n && s->h == h && s->w == w) return s;
     }
+    return NULL;
+}
+
+bool step_plans_has(const step_plans *p, int n, int h, int w) {
+    return slot_find((step_plans *)p, n, h, w) != NULL;
+}
+
+ol_status step_plans_get(step_plans *p, int n, int h, int w, step_plan **out) {
+    step_plan *oldest = &p->slots[0], *found = slot_find(p, n, h, w);
+    if (found) {
+        found->last_use = ++p->clock;
+        *out = found;
+        return OL_OK;
+    }
+    for (int i = 1; i < STEP_PLANS_MAX; i++)
+        if (p->slots[i].last_use < oldest->last_use) oldest = &p->slots[i];
     if (oldest->graph) slot_clear(oldest);
     const ol_status status = slot_build(p, oldest, n, h, w);
     if (status != OL_OK) return status;

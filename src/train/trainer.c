@@ -50,7 +50,7 @@ static ol_status epoch_train(train_run_state *r) {
         r->interrupted = true;
         status = OL_OK;
     }
-    if (status == OL_OK) status = run_batch_finish(r);
+    if (status == OL_OK) status = run_batches_finish(r);
     return status;
 }
 

@@ -1,10 +1,11 @@
-/* Kernels with the faults that tools/check_device_code.sh must find; tests/device_code/planted.sh chooses one by FAULT. */
+/* Kernels with the faults that tools/check_device_code.sh must find; tests/device_code/planted.sh chooses one by FAULT.
+ */
 #include "gpu.h"
 
 #define FAULT_PRIVATE 1 /* an array whose elements are chosen at run time */
-#define FAULT_BLOCK 2   /* a block of another size */
-#define FAULT_SPILL 3   /* more values than registers */
-#define FAULT_PLAIN 4   /* a half-precision convolution without the matrix unit */
+#define FAULT_BLOCK   2 /* a block of another size */
+#define FAULT_SPILL   3 /* more values than registers */
+#define FAULT_PLAIN   4 /* a half-precision convolution without the matrix unit */
 
 typedef struct planted_args {
     u64 from, to;

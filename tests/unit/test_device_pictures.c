@@ -29,7 +29,7 @@ static void device_bytes(device_case *f, const picture_batch *b, uint8_t *out) {
     const size_t offset = 256, bytes = (size_t)b->n * (size_t)b->channels * (size_t)b->h * (size_t)b->w;
     device_buffer *buffer;
     assert_int_equal(device_buffer_create(f->dev, offset + bytes, &buffer), OL_OK);
-    if (device_make_pictures(f->dev, b, buffer, offset) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
+    if (device_make_pictures(f->dev, b, NULL, buffer, offset) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
     assert_int_equal(device_buffer_read(buffer, offset, out, bytes), OL_OK);
     device_buffer_destroy(buffer);
 }

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "model/half_check.h"
-#include "train/loss_scaler.h"
+#include "ops/loss_scaler.h"
 
 #include <math.h>
 #include <setjmp.h>

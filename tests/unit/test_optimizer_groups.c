@@ -32,8 +32,7 @@ static fixture open(optimizer_kind kind) {
     f.m = tiny_model(&f.arena);
     assert_int_equal(device_open(f.ctx, "cpu", &f.dev), OL_OK);
     assert_int_equal(param_store_create(f.ctx, f.dev, f.m, kind, &f.store), OL_OK);
-    assert_int_equal(optimizer_create(f.store, kind, LR, MOMENTUM, DECAY, &f.opt), OL_OK);
-    assert_int_equal(optimizer_skip(f.opt), OL_OK); /* gradients of zero */
+    assert_int_equal(optimizer_create(f.store, kind, LR, MOMENTUM, DECAY, false, &f.opt), OL_OK);
     tensor_list_init(&f.values, f.ctx);
     tensor_list_init(&f.average, f.ctx);
     assert_int_equal(tensor_list_copy(&f.values, &f.m->state), OL_OK);
@@ -53,9 +52,11 @@ static void close(fixture *f) {
 }
 
 static void step(fixture *f) {
-    double norm = -1.0;
-    assert_int_equal(optimizer_advance(f->opt, 1.0, &norm), OL_OK);
-    assert_true(norm >= 0.0 && norm <= 0.0);
+    step_outcome outcome = {.norm = -1.0};
+    assert_int_equal(optimizer_order(f->opt, 1, true), OL_OK);
+    assert_int_equal(device_step_run(f->opt->step), OL_OK);
+    assert_int_equal(optimizer_outcome(f->opt, &outcome), OL_OK);
+    assert_true(outcome.norm >= 0.0 && outcome.norm <= 0.0 && !outcome.skipped && !outcome.stopped);
     assert_int_equal(param_store_read(f->store, PARAM_VALUES, &f->values), OL_OK);
     assert_int_equal(param_store_read(f->store, PARAM_EMA, &f->average), OL_OK);
 }

@@ -202,14 +202,15 @@ class VectorInstructions:
                     s.put_mask(parse_opd('exec_lo'), r)
 
             return f
-        if re.match(r'v_cmpx?_class_f(32|16)$', n):
+        x = re.match(r'v_cmpx?_class_f(64|32|16)$', n)
+        if x:
 
             def f():
                 pre()
-                A_ = s.src(o[-2], 'f' if n.endswith('32') else 'h', 0)
+                A_ = s.src(o[-2], {'64': 'D', '32': 'f', '16': 'h'}[x[1]], 0)
                 mk = s.src(o[-1], 'u', 1)
                 a = A_.astype(F64)
-                tiny = 2.0**-126 if n.endswith('32') else 2.0**-14
+                tiny = {'64': 2.0**-1022, '32': 2.0**-126, '16': 2.0**-14}[x[1]]
                 neg = np.signbit(a)
                 cls = np.where(
                     np.isnan(a),

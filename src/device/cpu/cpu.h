@@ -33,17 +33,16 @@ void cpu_unpack(const op_operand *t, const void *blocked, void *dense, int threa
 /* Is the tensor dense in logical order as it lies? */
 bool cpu_is_dense(const op_operand *t);
 
-/* cpu_flat.c: device/flat.h on the CPU. */
-ol_status cpu_flat_sum_squares(device *dev, flat x, size_t n, double *sum);
-ol_status cpu_flat_scale(device *dev, flat x, size_t n, float factor);
-ol_status cpu_flat_clear(device *dev, flat x, size_t n);
-ol_status cpu_flat_optim(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
-                         size_t n);
-ol_status cpu_flat_ema(device *dev, double decay, flat x, flat ema, size_t n);
-ol_status cpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u, size_t n);
-ol_status cpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
-void cpu_flat_muon_destroy(device *dev, flat_muon *m);
-ol_status cpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+/* cpu_step.c: device/step.h on the CPU. */
+ol_status cpu_step_create(device *dev, const step_layout *layout, device_step **out);
+void cpu_step_destroy(device_step *s);
+ol_status cpu_step_load(device_step *s, const step_numbers *numbers);
+ol_status cpu_step_order(device_step *s, const step_orders *orders);
+ol_status cpu_step_begin(device_step *s, const step_places *at);
+ol_status cpu_step_end(device_step *s, const step_places *at);
+ol_status cpu_step_collect(device_step *s);
+ol_status cpu_step_outcome(device_step *s, step_outcome *out);
+
 /* cpu_select.c: device/select.h on the CPU. */
 ol_status cpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
 

@@ -12,7 +12,7 @@ typedef struct gpu_buffer {
     gpu_pointer address;
 } gpu_buffer;
 
-enum { RING_BYTES = 8 << 20, RING_LARGEST = 1 << 20 };
+enum { RING_HALF = 4 << 20 };
 enum { GPU_ERROR_MEMORY = 2 }; /* the same number in both libraries */
 
 /* Errors after which nothing works on the device any more: the same numbers in both libraries. */
@@ -98,6 +98,8 @@ static void gpu_close(device *dev) {
     if (call->bind(g->driver, g->index) == 0) {
         if (g->stream != NULL) call->stream_wait(g->driver, g->stream);
         if (g->staging != 0) call->release(g->driver, g->staging);
+        for (int half = 0; half < 2; half++)
+            if (g->ring_left[half] != NULL) call->event_destroy(g->driver, g->ring_left[half]);
         if (g->ring != NULL) call->host_release(g->driver, g->ring);
         gpu_pictures_destroy(g);
         if (g->pinned != NULL) gpu_host_destroy(dev, g->pinned);
@@ -162,22 +164,36 @@ static void gpu_buffer_destroy(device_buffer *base) {
     mem_free(g->base.ctx, b);
 }
 
-/* Room in the ring, which the host may write: what was there before is copied, since the ring starts anew only when the
- * device has nothing more to do. NULL: there is no page-locked memory. */
+static ol_status ring_create(gpu_device *g) {
+    void *memory = NULL;
+    ol_status status = OL_OK;
+    g->ring_missing = g->driver->call.host_allocate(g->driver, &memory, 2 * RING_HALF) != 0;
+    if (g->ring_missing) return OL_OK;
+    g->ring = memory;
+    for (int half = 0; half < 2 && status == OL_OK; half++)
+        status = gpu_check(g, g->driver->call.event_create(g->driver, &g->ring_left[half]), "creating an event");
+    return status;
+}
+
+/* Room in the ring, which the host may write: a half is used again when what was copied from it before is there, which
+ * it has long been. NULL: there is no page-locked memory. */
 static ol_status ring_take(gpu_device *g, size_t bytes, void **room) {
+    const gpu_driver_table *call = &g->driver->call;
+    ol_status status = g->ring == NULL && !g->ring_missing ? ring_create(g) : OL_OK;
     *room = NULL;
-    if (g->ring == NULL && !g->ring_missing) {
-        void *memory = NULL;
-        g->ring_missing = g->driver->call.host_allocate(g->driver, &memory, RING_BYTES) != 0;
-        if (!g->ring_missing) g->ring = memory;
-    }
-    if (g->ring == NULL) return OL_OK;
-    if (g->ring_used + bytes > RING_BYTES) {
-        const ol_status status = wait(g);
-        if (status != OL_OK) return status;
+    if (status != OL_OK || g->ring == NULL) return status;
+    if (g->ring_used + bytes > RING_HALF) {
+        status =
+            gpu_check(g, call->event_record(g->driver, g->ring_left[g->ring_half], g->stream), "recording an event");
+        g->ring_waiting[g->ring_half] = status == OL_OK;
+        g->ring_half = 1 - g->ring_half;
         g->ring_used = 0;
+        if (status == OL_OK && g->ring_waiting[g->ring_half])
+            status = gpu_check(g, call->event_wait(g->driver, g->ring_left[g->ring_half]), "waiting for the device");
+        if (status != OL_OK) return status;
+        g->ring_waiting[g->ring_half] = false;
     }
-    *room = g->ring + g->ring_used;
+    *room = g->ring + (size_t)g->ring_half * RING_HALF + g->ring_used;
     g->ring_used += (bytes + 255) / 256 * 256;
     return OL_OK;
 }
@@ -185,7 +201,7 @@ static ol_status ring_take(gpu_device *g, size_t bytes, void **room) {
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes) {
     void *room = NULL;
     ol_status status = bind(g);
-    if (status == OL_OK && bytes > 0 && bytes <= RING_LARGEST) status = ring_take(g, bytes, &room);
+    if (status == OL_OK && bytes > 0 && bytes <= RING_HALF) status = ring_take(g, bytes, &room);
     if (status == OL_OK && room != NULL) {
         memcpy(room, from, bytes);
         return gpu_check(g, g->driver->call.to_device(g->driver, to, room, bytes, g->stream), "copying to the device");
@@ -418,15 +434,14 @@ static const device_api gpu_api = {
     .capture_end = gpu_capture_end,
     .replay = gpu_replay,
     .recording_destroy = gpu_recording_destroy,
-    .flat_sum_squares = gpu_flat_sum_squares,
-    .flat_scale = gpu_flat_scale,
-    .flat_clear = gpu_flat_clear,
-    .flat_optim = gpu_flat_optim,
-    .flat_ema = gpu_flat_ema,
-    .flat_muon_momentum = gpu_flat_muon_momentum,
-    .flat_muon_create = gpu_flat_muon_create,
-    .flat_muon_destroy = gpu_flat_muon_destroy,
-    .flat_muon_apply = gpu_flat_muon_apply,
+    .step_create = gpu_step_create,
+    .step_destroy = gpu_step_destroy,
+    .step_load = gpu_step_load,
+    .step_order = gpu_step_order,
+    .step_begin = gpu_step_begin,
+    .step_end = gpu_step_end,
+    .step_collect = gpu_step_collect,
+    .step_outcome = gpu_step_outcome,
     .select = gpu_select,
     .bring_pictures = gpu_bring_pictures,
     .make_pictures = gpu_make_pictures,

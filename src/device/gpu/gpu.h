@@ -36,8 +36,11 @@ typedef struct gpu_device {
     size_t n_functions, function_capacity;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
-    unsigned char *ring; /* page-locked: small copies to the device go through it and do not wait */
-    size_t ring_used;
+    unsigned char *ring;           /* page-locked: small copies to the device go through it and do not wait */
+    size_t ring_used;              /* in its current half */
+    int ring_half;                 /* the one that is being filled */
+    void *ring_left[2];            /* events: what was copied from this half before it was left is there */
+    bool ring_waiting[2];          /* that event was recorded and not waited for */
     bool ring_missing;             /* no page-locked memory: copies wait */
     struct gpu_pictures *pictures; /* gpu_pictures.c; NULL: none were made yet */
     void *pinned;                  /* of gpu_host_create, for what comes back */
@@ -131,17 +134,28 @@ ol_status gpu_pinned_ensure(gpu_device *g, size_t bytes);
 ol_status gpu_copy_in(gpu_device *g, gpu_pointer to, const void *from, size_t bytes);
 ol_status gpu_copy_out(gpu_device *g, void *to, gpu_pointer from, size_t bytes);
 
-/* gpu_flat.c: device/flat.h on the GPU. */
-ol_status gpu_flat_sum_squares(device *dev, flat x, size_t n, double *sum);
-ol_status gpu_flat_scale(device *dev, flat x, size_t n, float factor);
-ol_status gpu_flat_clear(device *dev, flat x, size_t n);
-ol_status gpu_flat_optim(device *dev, optimizer_kind kind, const optim_step *step, flat p, flat g, flat a, flat b,
-                         size_t n);
-ol_status gpu_flat_ema(device *dev, double decay, flat x, flat ema, size_t n);
-ol_status gpu_flat_muon_momentum(device *dev, double mu, flat g, flat m, flat u, size_t n);
-ol_status gpu_flat_muon_create(device *dev, const flat_matrix *list, int n, flat_muon **out);
-void gpu_flat_muon_destroy(device *dev, flat_muon *m);
-ol_status gpu_flat_muon_apply(device *dev, flat_muon *m, flat u, flat values, const double *lr);
+/* gpu_build.c: one launch of 256 threads a block at once, outside of a kernel's list; `what` for the message. */
+ol_status gpu_launch_now(gpu_device *g, const char *module, const char *name, const void *args, unsigned gx,
+                         unsigned gy, unsigned gz, const char *what);
+
+/* gpu_step.c: device/step.h on the GPU. */
+ol_status gpu_step_create(device *dev, const step_layout *layout, device_step **out);
+void gpu_step_destroy(device_step *s);
+ol_status gpu_step_load(device_step *s, const step_numbers *numbers);
+ol_status gpu_step_order(device_step *s, const step_orders *orders);
+ol_status gpu_step_begin(device_step *s, const step_places *at);
+ol_status gpu_step_end(device_step *s, const step_places *at);
+ol_status gpu_step_collect(device_step *s);
+ol_status gpu_step_outcome(device_step *s, step_outcome *out);
+/* Where the device notes that a run has stopped. */
+gpu_pointer gpu_step_stopped_at(const device_step *s);
+
+/* gpu_muon.c: MuSGD's matrices, all at once. */
+typedef struct gpu_muon gpu_muon;
+ol_status gpu_muon_create(gpu_device *g, const step_matrix *list, int n, gpu_muon **out);
+void gpu_muon_destroy(gpu_device *g, gpu_muon *m); /* NULL: nothing */
+/* Orthogonalises the directions u (Newton-Schulz, section 5.3) and moves the values, when the board says so. */
+ol_status gpu_muon_launch(gpu_device *g, gpu_muon *m, gpu_pointer board, gpu_pointer u, gpu_pointer values);
 
 /* gpu_select.c: device/select.h on the GPU. */
 ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options *options, detection_list *rows);
@@ -149,7 +163,8 @@ ol_status gpu_select(device *dev, const decoded_batch *batch, const nms_options 
 /* gpu_pictures.c: device/pictures.h on the GPU. */
 ol_status gpu_bring_pictures(device *dev, const picture_batch *batch);
 void gpu_pictures_destroy(gpu_device *g);
-ol_status gpu_make_pictures(device *dev, const picture_batch *batch, device_buffer *out, size_t offset_bytes);
+ol_status gpu_make_pictures(device *dev, const picture_batch *batch, const device_step *step, device_buffer *out,
+                            size_t offset_bytes);
 size_t gpu_pictures_bytes(pictures_kind kind, int n, size_t most_pixel_bytes);
 void gpu_pictures_release(device *dev);
 ol_status gpu_host_create(device *dev, size_t bytes, void **out);

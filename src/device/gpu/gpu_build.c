@@ -127,3 +127,12 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m) {
     }
     return OL_OK;
 }
+
+ol_status gpu_launch_now(gpu_device *g, const char *module, const char *name, const void *args, unsigned gx,
+                         unsigned gy, unsigned gz, const char *what) {
+    void *function = NULL;
+    const ol_status status = gpu_function_find(g, module, name, &function);
+    if (status != OL_OK) return status;
+    const unsigned grid[3] = {gx, gy, gz};
+    return gpu_check(g, g->driver->call.launch(g->driver, function, grid, 256, g->stream, (void *)args), what);
+}

@@ -121,7 +121,8 @@ static ol_status planes_copy(gpu_device *g, const picture_batch *b, gpu_pointer 
     return gpu_check(g, g->driver->call.stream_wait(g->driver, g->stream), "waiting for the device");
 }
 
-ol_status gpu_make_pictures(device *dev, const picture_batch *b, device_buffer *out, size_t offset_bytes) {
+ol_status gpu_make_pictures(device *dev, const picture_batch *b, const device_step *step, device_buffer *out,
+                            size_t offset_bytes) {
     gpu_device *g = (gpu_device *)dev;
     const bool samples = b->kind == PICTURES_SAMPLES;
     const gpu_pointer target = (gpu_pointer)(uintptr_t)dev->api->buffer_address(out) + offset_bytes;
@@ -137,6 +138,7 @@ ol_status gpu_make_pictures(device *dev, const picture_batch *b, device_buffer *
     pictures_args a = {.recipes = s->memory,
                        .pixels = s->memory + pixels_at(b),
                        .out = target,
+                       .stopped = step != NULL ? gpu_step_stopped_at(step) : 0,
                        .channels = b->channels,
                        .h = b->h,
                        .w = b->w};

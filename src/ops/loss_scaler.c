@@ -1,4 +1,4 @@
-#include "train/loss_scaler.h"
+#include "ops/loss_scaler.h"
 
 void loss_scaler_init(loss_scaler *s, bool on) {
     *s = (loss_scaler){.on = on, .scale = on ? LOSS_SCALE_START : 1.0};

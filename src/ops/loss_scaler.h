@@ -1,8 +1,8 @@
 /* Dynamic loss scaling for training in f16: losses are multiplied by a power of two so that small gradients do not
  * vanish, and the power follows what the gradients bear (model document, section 5.8). Numbers only: who multiplies,
  * divides and skips is the step. No state but the struct. */
-#ifndef TRAIN_LOSS_SCALER_H
-#define TRAIN_LOSS_SCALER_H
+#ifndef OPS_LOSS_SCALER_H
+#define OPS_LOSS_SCALER_H
 
 #include <stdbool.h>
 #include <stdint.h>
