@@ -27,13 +27,21 @@ static void report_finding(void *user, const char *id, const char *what, const c
     to->line(to->user, "  what to do", remedy);
 }
 
+/* ", reaches the memory of cuda:1 cuda:2": the driver's own numbers. */
+static void peers_print(text *t, const device_entry *e) {
+    const int prefix = (int)strcspn(e->name, ":");
+    if (e->reaches != 0) text_printf(t, ", reaches the memory of");
+    for (int peer = 0; peer < DEVICES_MAX; peer++)
+        if ((e->reaches >> peer & 1) != 0) text_printf(t, " %.*s:%d", prefix, e->name, peer);
+}
+
 void device_report(ol_context *ctx, ol_report_fn line, void *user) {
     gpu_diagnosis_question q = {.root = "/"};
     devices_survey *s = &q.survey;
     report_lines to = {line, user};
     text t;
     text_init(&t, ctx);
-    devices_look(ctx, s);
+    devices_look(ctx, true, s);
     line(user, "Device cpu", "ready");
     for (size_t i = 0; i < s->n; i++) {
         const device_entry *e = &s->list[i];
@@ -44,6 +52,7 @@ void device_report(ol_context *ctx, ol_report_fn line, void *user) {
                     e->driver, e->integrated ? ", integrated" : "",
                     e->has_code ? "" : ", but this build has no code for its architecture",
                     e->silent ? ", but it does not answer" : "");
+        peers_print(&t, e);
         line(user, label, text_c(&t));
     }
     const char *const reasons[] = {s->no_code, s->cuda.message, s->hip.message};
@@ -212,19 +221,21 @@ static ol_status judge(ol_context *ctx, const char *typed, const char *asked, bo
         return ctx_fail(ctx, OL_ERROR_UNSUPPORTED,
                         "'device=%.60s' is not supported: '%s' devices are unknown to Onelook; use 'device=cpu'", typed,
                         asked);
+    bool by_free_memory = false;
     for (const char *at = asked; *at != '\0';) { /* before drivers are asked, which takes time */
-        wish w;
+        wish w = {0};
         if (open_choice) break;
         if (*at == ',')
             at++;
         else if (!wish_parse(&at, &w))
             return not_a_device(ctx, typed);
+        by_free_memory = by_free_memory || w.index < 0;
     }
     choice *c = mem_alloc0(ctx, 1, sizeof *c);
     if (c == NULL) return OL_ERROR_MEMORY;
     text absent;
     text_init(&absent, ctx);
-    c->n = devices_list(ctx, c->list, &absent);
+    c->n = devices_list(ctx, by_free_memory, c->list, &absent);
     for (size_t i = 0; i < c->n; i++) c->has_nvidia = c->has_nvidia || strncmp(c->list[i].name, "cuda", 4) == 0;
     ol_status status = OL_OK;
     if (open_choice)

@@ -12,14 +12,14 @@ int ol_device_count(ol_context *ctx) {
     NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     device_entry list[DEVICES_MAX];
-    return (int)devices_list(ctx, list, NULL);
+    return (int)devices_list(ctx, false, list, NULL);
 }
 
 ol_status ol_device_get_info(ol_context *ctx, int index, ol_device_info *info) {
     NUMBERS_WITH_POINT();
     ctx_clear(ctx);
     device_entry list[DEVICES_MAX];
-    const size_t n = devices_list(ctx, list, NULL);
+    const size_t n = devices_list(ctx, true, list, NULL);
     if (index < 0 || (size_t)index >= n)
         return ctx_fail(ctx, OL_ERROR_NOT_FOUND,
                         "there is no GPU number %d: this machine shows %zu ('yolo checks' tells why)", index, n);
@@ -48,7 +48,7 @@ bool ol_is_available(ol_context *ctx, const char *device) {
         return false;
     }
     device_entry list[DEVICES_MAX];
-    const size_t n = devices_list(ctx, list, NULL);
+    const size_t n = devices_list(ctx, true, list, NULL);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(list[i].name, name) != 0 || (list[i].has_code && !list[i].silent)) continue;
         if (list[i].has_code) {

@@ -281,6 +281,17 @@ static ol_status tests_run(selftest_run *r, const ol_model *m) {
     return status == OL_OK && ctx_interrupted(r->ctx) ? OL_ERROR_INTERRUPTED : status;
 }
 
+/* What the driver made of the kernels, which its own compiler may change: registers that spill cost speed. */
+static void code_tell(selftest_run *r) {
+    device_code c;
+    char words[256], spilled[64] = "none spilled";
+    if (!device_code_look(r->dev, &c)) return;
+    if (c.spilled_bytes > 0) snprintf(spilled, sizeof spilled, "%d bytes spilled (%s)", c.spilled_bytes, c.spilled_of);
+    snprintf(words, sizeof words, " %d used; at most %d registers (%s), %s; %d bytes of shared memory (%s)",
+             c.n_kernels, c.registers, c.registers_of, spilled, c.shared_bytes, c.shared_of);
+    tell(r, "Kernels", words);
+}
+
 static ol_status verdict(selftest_run *r) {
     char words[256];
     device_description d;
@@ -315,6 +326,7 @@ ol_status ol_selftest(ol_context *ctx, const ol_selftest_options *options, ol_re
     if (status == OL_OK) {
         head_tell(&r);
         status = tests_run(&r, m);
+        if (status == OL_OK) code_tell(&r);
         if (status == OL_OK) status = verdict(&r);
     }
     device_close(r.dev);

@@ -38,6 +38,10 @@ bool device_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {
     return dev->api->memory != NULL && dev->api->memory(dev, free_bytes, total_bytes);
 }
 
+bool device_code_look(device *dev, device_code *out) {
+    return dev->api->code != NULL && dev->api->code(dev, out);
+}
+
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out) {
     return dev->api->buffer_create(dev, bytes, out);
 }

@@ -76,6 +76,7 @@ typedef struct device_api {
     void (*close)(device *dev);
     void (*properties)(const device *dev, device_properties *out);
     bool (*memory)(device *dev, uint64_t *free_bytes, uint64_t *total_bytes); /* NULL: not known */
+    bool (*code)(device *dev, device_code *out);                              /* NULL: not known */
 
     ol_status (*buffer_create)(device *dev, size_t bytes, device_buffer **out); /* cleared */
     void (*buffer_destroy)(device_buffer *b);

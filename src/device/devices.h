@@ -12,6 +12,7 @@ typedef struct device_entry {
     char arch[32];   /* "sm_90", "gfx1100" */
     char driver[64]; /* "CUDA driver 13.0" */
     uint64_t memory_bytes, free_bytes;
+    uint64_t reaches;          /* bit N: kernels can use the memory of the driver's device N (peer access) */
     bool integrated, has_code; /* this build has kernels for the architecture */
     bool silent;               /* it is there, but could not be selected */
 } device_entry;
@@ -30,12 +31,13 @@ typedef struct devices_survey {
     char no_code[256]; /* why this build has no device code at all; "" */
 } devices_survey;
 
-/* Asks both drivers. Never fails. The struct is large: not for small stacks. */
-void devices_look(ol_context *ctx, devices_survey *out);
+/* Asks both drivers. Never fails. The struct is large: not for small stacks. Free memory and `reaches` are told by
+ * devices that were started, which takes a fraction of a second each: without `in_full` they stay 0. */
+void devices_look(ol_context *ctx, bool in_full, devices_survey *out);
 
 /* GPUs in the order of preference: discrete before integrated, those with code first, else as the drivers number them.
  * `absent` (may be NULL) receives a line for each driver that is missing, shows no device or one that
  * does not answer. Never fails. */
-size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent);
+size_t devices_list(ol_context *ctx, bool in_full, device_entry list[DEVICES_MAX], text *absent);
 
 #endif

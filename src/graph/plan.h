@@ -60,6 +60,14 @@ void device_describe(const device *dev, device_description *out);
 bool device_has_queue(const device *dev);
 /* False where the device does not say (CPUs). Free memory of 0 means that the driver does not tell. */
 bool device_memory(device *dev, uint64_t *free_bytes, uint64_t *total_bytes);
+/* The kernels that are loaded, and those that take most: of a thread's registers, of a thread's spilled bytes, of a
+ * block's shared memory. */
+typedef struct device_code {
+    int n_kernels, registers, spilled_bytes, shared_bytes;
+    char registers_of[32], spilled_of[32], shared_of[32];
+} device_code;
+/* False where the device does not say. */
+bool device_code_look(device *dev, device_code *out);
 ol_status device_buffer_create(device *dev, size_t bytes, device_buffer **out); /* cleared */
 void device_buffer_destroy(device_buffer *b);
 ol_status device_buffer_write(device_buffer *b, size_t offset_bytes, const void *host, size_t bytes);

@@ -92,7 +92,7 @@ template <typename T, int BM, int BN> struct conv_source {
     }
 };
 
-/* Bias and activation go to the accumulators, in float; the rounded results are turned round in shared memory. */
+/* Bias and, in half precision, SiLU go to the accumulators, in float; the results are turned round in shared memory. */
 template <typename T, int BM, int BN, int ACT, typename A>
 DEVICE void conv_results(const conv_args &a, T *tile, A &acc, i32 n0) {
     const float *bias = (const float *)a.bias;
@@ -100,8 +100,37 @@ DEVICE void conv_results(const conv_args &a, T *tile, A &acc, i32 n0) {
     acc.each([&](i32 row, i32 column, float v) {
         if (bias && column < columns) v += bias[n0 + column];
         tile[row * conv_block<T, BM, BN>::OUT_ROW + column] =
-            column < columns ? (T)activate_as<T, ACT>(v, a.act) : (T)0.0f;
+            column < columns ? (T)activate_as<T, ACT>(v, ACT) : (T)0.0f;
     });
+}
+
+/* The first `valid` of eight elements. */
+DEVICE void activate8(float v[8], i32 act, i32 valid) {
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+        v[e] = e < valid ? activate(v[e], act) : 0.0f;
+    }
+}
+
+/* Activations that results in shared memory still want: in float all, since there they cost no rounding and are code
+ * for eight elements instead of every accumulator's; in half precision those that models seldom have. */
+template <typename T> DEVICE i32 late_activation(i32 act) {
+    return sizeof(T) == 2 && act == GPU_ACT_SILU ? GPU_ACT_NONE : act;
+}
+
+/* In place, by the threads that conv_store lets store them. */
+template <typename T, int BM, int BN> DEVICE void conv_activate(const conv_args &a, T *tile, i32 n0) {
+    constexpr int GROUPS = BN / 8, ITEMS = BM * GROUPS;
+    const i32 act = late_activation<T>(a.act);
+    if (act == GPU_ACT_NONE) return;
+#pragma unroll 1
+    for (i32 item = (i32)thread_x(); item < ITEMS; item += 256) {
+        T *at = tile + item / GROUPS * conv_block<T, BM, BN>::OUT_ROW + item % GROUPS * 8;
+        float v[8];
+        load8(at, v);
+        activate8(v, act, a.k_logical - n0 - item % GROUPS * 8);
+        store8(at, v);
+    }
 }
 
 template <typename T, int BM, int BN> DEVICE void conv_store(const conv_args &a, const T *tile, i32 m0, i32 n0) {
@@ -146,7 +175,7 @@ DEVICE void conv_store_f32(const conv_args &a, T *memory, A &acc, i32 m0, i32 n0
         acc.each([&](i32 row, i32 column, float v) {
             if (row < begin || row >= begin + ROWS) return;
             if (bias && column < columns) v += bias[n0 + column];
-            tile[(row - begin) * ROW + column] = column < columns ? activate(v, a.act) : 0.0f;
+            tile[(row - begin) * ROW + column] = column < columns ? v : 0.0f;
         });
         barrier();
 #pragma unroll 1
@@ -155,6 +184,7 @@ DEVICE void conv_store_f32(const conv_args &a, T *memory, A &acc, i32 m0, i32 n0
             if (m >= m_total || channel >= a.k) continue;
             float v[8];
             load8(tile + r * ROW + item % GROUPS * 8, v);
+            if (a.act != GPU_ACT_NONE) activate8(v, a.act, a.k_logical - channel);
             store8((float *)a.out + (i64)m * a.ld_out + channel, v);
         }
         barrier();
@@ -226,13 +256,12 @@ template <typename T, int BM, int BN> DEVICE void conv_body(const conv_args &a) 
             return;
         }
     }
-    if (a.act == GPU_ACT_NONE)
+    if (late_activation<T>(a.act) == a.act)
         conv_results<T, BM, BN, GPU_ACT_NONE>(a, memory, acc, n0);
-    else if (a.act == GPU_ACT_SILU)
-        conv_results<T, BM, BN, GPU_ACT_SILU>(a, memory, acc, n0);
     else
-        conv_results<T, BM, BN, -1>(a, memory, acc, n0);
+        conv_results<T, BM, BN, GPU_ACT_SILU>(a, memory, acc, n0);
     barrier();
+    conv_activate<T, BM, BN>(a, memory, n0);
     conv_store<T, BM, BN>(a, memory, m0, n0);
 }
 

@@ -37,7 +37,7 @@ template <typename T> DEVICE void depthwise_body(const depthwise_args &a) {
     zero8(more);
     if (a.residual) load8((const T *)a.residual + (i64)pixel * a.ld_residual + channel, more);
 #pragma unroll
-    for (int e = 0; e < 8; e++) sum[e] = activate(sum[e], a.act) + more[e];
+    for (int e = 0; e < 8; e++) sum[e] = activate_as<T, -1>(sum[e], a.act) + more[e];
     store8(out, sum);
 }
 KERNEL_TYPES(256, depthwise, depthwise_body, depthwise_args)
@@ -88,12 +88,8 @@ template <typename T> DEVICE void depthwise3_body(const depthwise_args &a) {
         float more[8];
         zero8(more);
         if (a.residual) load8((const T *)a.residual + (pixel + q) * a.ld_residual + channel, more);
-        if (a.act != GPU_ACT_NONE) {
 #pragma unroll
-            for (int e = 0; e < 8; e++) sum[q][e] = activate_as<T, -1>(sum[q][e], a.act);
-        }
-#pragma unroll
-        for (int e = 0; e < 8; e++) sum[q][e] += more[e];
+        for (int e = 0; e < 8; e++) sum[q][e] = activate_as<T, -1>(sum[q][e], a.act) + more[e];
         store8((T *)a.out + (pixel + q) * a.ld_out + channel, sum[q]);
     }
 }

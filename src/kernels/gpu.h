@@ -209,10 +209,10 @@ DEVICE float sigmoid_f(float x) {
 /* Activation codes of graph.h. */
 enum { GPU_ACT_NONE = 0, GPU_ACT_SILU, GPU_ACT_RELU, GPU_ACT_SIGMOID };
 DEVICE float activate(float x, i32 act) {
-    if (act == GPU_ACT_SILU) return x * sigmoid_f(x);
+    if (act == GPU_ACT_NONE) return x;
     if (act == GPU_ACT_RELU) return max_f(x, 0.0f);
-    if (act == GPU_ACT_SIGMOID) return sigmoid_f(x);
-    return x;
+    const float s = sigmoid_f(x); /* once: it is most of the code */
+    return act == GPU_ACT_SILU ? x * s : s;
 }
 /* d act(x) / dx. */
 DEVICE float activate_slope(float x, i32 act) {
@@ -231,7 +231,10 @@ template <typename T> DEVICE float sigmoid_as(float x) {
 template <typename T, int ACT> DEVICE float activate_as(float x, i32 act) {
     if constexpr (ACT == GPU_ACT_NONE) return x;
     if constexpr (ACT == GPU_ACT_SILU) return x * sigmoid_as<T>(x);
-    return activate(x, act);
+    if (act == GPU_ACT_NONE) return x;
+    if (act == GPU_ACT_RELU) return max_f(x, 0.0f);
+    const float s = sigmoid_as<T>(x);
+    return act == GPU_ACT_SILU ? x * s : s;
 }
 template <typename T, int ACT> DEVICE float activate_slope_as(float x, i32 act) {
     if constexpr (ACT == GPU_ACT_NONE) return 1.0f;

@@ -39,7 +39,6 @@ harmless() { # number of the call, its name, lost or once
     *Destroy | *Unload | hipFree | hipGraphInstantiate | hipStream*Capture) return 0 ;;
     hipHostMalloc | hipHostFree) return 0 ;; # page-locked memory is only faster
     hipModuleLaunchKernel) [ "$1" -gt "$recording" ] && [ "$1" -lt "$recorded" ] ;;
-    hipSetDevice) [ "$1" = 1 ] ;; # the list of devices
     *) return 1 ;;
   esac
 }

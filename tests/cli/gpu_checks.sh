@@ -40,6 +40,8 @@ expect "error 801 while creating a stream" HIP_DOUBLE_DEVICES=gfx942 "$yolo" sel
 expect "has architecture gfx803, for which this build carries no code" HIP_DOUBLE_DEVICES=gfx803 "$yolo" checks
 expect "the nearest architecture with code is gfx9" HIP_DOUBLE_DEVICES=gfx909 "$yolo" selftest device=hip:0
 # an integrated one first: the discrete one is taken
+expect "driver 6.4, reaches the memory of hip:2" HIP_DOUBLE_DEVICES=gfx942,gfx942i,gfx942 "$yolo" checks
+refuse "reaches" HIP_DOUBLE_DEVICES=gfx942,gfx942i "$yolo" checks
 expect "no code for its architecture" HIP_DOUBLE_DEVICES=gfx942i,gfx803 "$yolo" checks
 expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=0
 expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx942i,gfx942 "$yolo" selftest device=cuda:0

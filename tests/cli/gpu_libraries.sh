@@ -57,6 +57,9 @@ expect "HIP runtime 6.4" checks
 hip no_graphs HIP_DOUBLE_DEVICES=gfx942
 trains none hipGraphLaunch hip:0
 trains none hipStreamBeginCapture hip:0
+refuse "Kernels" selftest device=0 model=None report="$work/report"
+hip no_graphs HIP_DOUBLE_DEVICES=gfx942,gfx942
+refuse "reaches" checks
 # what is not
 hip hip4 HIP_DOUBLE_DEVICES=gfx942
 expect "libamdhip64.so.5 has no hipModuleLoadData: it is older than HIP 5" checks

@@ -462,7 +462,7 @@ static void this_machine_is_answered(void **state) {
     ol_context *ctx = test_context();
     gpu_diagnosis_question q = {.root = "/"};
     seen found = {.ids = ""};
-    devices_look(ctx, &q.survey);
+    devices_look(ctx, true, &q.survey);
     gpu_diagnose(ctx, &q, on_finding, &found);
     if (q.survey.n == 0) assert_true(found.ids[0] != '\0');
     ol_context_destroy(ctx);

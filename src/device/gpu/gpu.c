@@ -47,43 +47,6 @@ ol_status gpu_check(gpu_device *g, int error, const char *what) {
                     meaning != NULL ? meaning : "");
 }
 
-ol_status gpu_function_find(gpu_device *g, const char *module, const char *name, void **handle) {
-    for (size_t i = 0; i < g->n_functions; i++) {
-        if (strcmp(g->functions[i].name, name) != 0) continue;
-        *handle = g->functions[i].handle;
-        return OL_OK;
-    }
-    gpu_module *m = NULL;
-    for (size_t i = 0; i < g->n_modules && m == NULL; i++)
-        if (strcmp(g->modules[i].name, module) == 0) m = &g->modules[i];
-    if (m == NULL) {
-        const void *image = NULL;
-        if (g->n_modules == GPU_MAX_MODULES) return ctx_fail(g->base.ctx, OL_ERROR_INTERNAL, "too many GPU modules");
-        ol_status status = kernel_archive_object(&g->archive, g->target, module, &image);
-        if (status != OL_OK) return status;
-        m = &g->modules[g->n_modules];
-        snprintf(m->name, sizeof m->name, "%s", module);
-        const int error = g->driver->call.module_load(g->driver, &m->handle, image);
-        if (error != 0) return gpu_check(g, error, "loading device code");
-        g->n_modules++;
-    }
-    void *block = g->functions;
-    ol_status status = mem_grow(g->base.ctx, &block, &g->function_capacity, g->n_functions + 1, sizeof *g->functions);
-    g->functions = block;
-    if (status != OL_OK) return status;
-    gpu_function f = {0};
-    snprintf(f.name, sizeof f.name, "%s", name);
-    const int error = g->driver->call.function_get(g->driver, &f.handle, m->handle, name);
-    if (error != 0) {
-        char what[64];
-        snprintf(what, sizeof what, "finding kernel %s", name);
-        return gpu_check(g, error, what);
-    }
-    g->functions[g->n_functions++] = f;
-    *handle = f.handle;
-    return OL_OK;
-}
-
 static ol_status bind(gpu_device *g) {
     return gpu_check(g, g->driver->call.bind(g->driver, g->index), "selecting the device");
 }
@@ -111,8 +74,7 @@ static void gpu_close(device *dev) {
     /* What lies on the host is given back when the device is lost too. */
     gpu_pictures_destroy(g);
     if (g->pinned != NULL) gpu_host_destroy(dev, g->pinned);
-    kernel_archive_deinit(&g->archive);
-    mem_free(dev->ctx, g->functions);
+    gpu_code_destroy(g);
     call->close(g->driver);
     mem_free(dev->ctx, g);
 }
@@ -410,6 +372,7 @@ static const device_api gpu_api = {
     .close = gpu_close,
     .properties = gpu_properties,
     .memory = gpu_memory,
+    .code = gpu_code_look,
     .buffer_create = gpu_buffer_create,
     .buffer_destroy = gpu_buffer_destroy,
     .buffer_write = gpu_buffer_write,

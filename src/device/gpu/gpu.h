@@ -10,16 +10,14 @@
 #include "kernels/args.h"
 
 typedef struct gpu_function {
-    char name[32];
-    void *handle;
+    char module[16], name[32];
+    void *handle; /* NULL: waits to be compiled */
 } gpu_function;
 
 typedef struct gpu_module {
-    char name[16];
+    char name[16]; /* "" for kernels that the driver compiled together */
     void *handle;
 } gpu_module;
-
-#define GPU_MAX_MODULES 24
 
 typedef struct gpu_device {
     device base;
@@ -30,10 +28,10 @@ typedef struct gpu_device {
     kernel_archive archive;
     const char *target; /* of the archive */
     void *stream;
-    gpu_module modules[GPU_MAX_MODULES];
-    size_t n_modules;
+    gpu_module *modules;
+    size_t n_modules, module_capacity;
     gpu_function *functions;
-    size_t n_functions, function_capacity;
+    size_t n_functions, function_capacity, n_waiting;
     gpu_pointer staging; /* device memory for host copies that change layout */
     size_t staging_bytes;
     unsigned char *ring;           /* page-locked: small copies to the device go through it and do not wait */
@@ -49,8 +47,13 @@ typedef struct gpu_device {
 
 /* Turns a driver error into a status with a message: what was attempted, the library's words, the remedy. */
 ol_status gpu_check(gpu_device *g, int error, const char *what);
-/* Loads the module when it is first asked for. */
+/* gpu_code.c: asks for a kernel, which then is an index of `functions`; its handle is there at once or after
+ * gpu_functions_load. `find` does both. */
+ol_status gpu_function_want(gpu_device *g, const char *module, const char *name, size_t *index);
+ol_status gpu_functions_load(gpu_device *g);
 ol_status gpu_function_find(gpu_device *g, const char *module, const char *name, void **handle);
+bool gpu_code_look(device *dev, device_code *out);
+void gpu_code_destroy(gpu_device *g);
 
 /* --- kernels as lists of launches --- */
 
@@ -67,7 +70,7 @@ typedef struct gpu_slot {
 #define GPU_ARGS_BYTES 256
 
 typedef struct gpu_launch {
-    void *function;
+    size_t function; /* index */
     unsigned grid[3];
     uint8_t n_slots;
     gpu_slot slots[GPU_MAX_SLOTS];

@@ -44,7 +44,7 @@ gpu_launch *gpu_launch_add(gpu_builder *b, const char *module, const char *name,
     if (b->status != OL_OK) return NULL;
     gpu_launch *l = &k->launches[k->n_launches];
     *l = (gpu_launch){.grid = {gx, gy, gz}};
-    b->status = gpu_function_find(b->g, module, name, &l->function);
+    b->status = gpu_function_want(b->g, module, name, &l->function);
     if (b->status != OL_OK) return NULL;
     memcpy(l->args, args, args_bytes);
     k->n_launches++;
@@ -116,13 +116,16 @@ ol_status gpu_launch_all(device *dev, kernel *base, const kernel_memory *m) {
     gpu_device *g = (gpu_device *)dev;
     gpu_kernel *k = (gpu_kernel *)base;
     if (base->on_host) return gpu_host_launch(g, k, m);
+    const ol_status loaded = gpu_functions_load(g);
+    if (loaded != OL_OK) return loaded;
     for (size_t i = 0; i < k->n_launches; i++) {
         gpu_launch *l = &k->launches[i];
         for (int s = 0; s < l->n_slots; s++) {
             const gpu_pointer address = slot_address(k, &l->slots[s], m);
             memcpy(l->args + l->slots[s].at, &address, sizeof address);
         }
-        const int error = g->driver->call.launch(g->driver, l->function, l->grid, 256, g->stream, l->args);
+        const int error =
+            g->driver->call.launch(g->driver, g->functions[l->function].handle, l->grid, 256, g->stream, l->args);
         if (error != 0) return gpu_check(g, error, "launching a kernel");
     }
     return OL_OK;

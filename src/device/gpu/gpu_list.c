@@ -20,8 +20,17 @@ static void note_silence(gpu_driver *d, int index, int error, devices_driver *sa
              at > 0 ? "; " : "", d->library, d->call.name, index, d->call.error_text(d, error));
 }
 
+static uint64_t peers_of(gpu_driver *d, int index, int count) {
+    uint64_t reached = 0;
+    for (int peer = 0; peer < count && peer < DEVICES_MAX && d->call.can_reach != NULL; peer++) {
+        int can = 0;
+        if (peer != index && d->call.can_reach(d, &can, index, peer) == 0 && can != 0) reached |= UINT64_C(1) << peer;
+    }
+    return reached;
+}
+
 /* The driver's error: with `silent` the rest of the entry is known all the same. */
-static int entry_fill(gpu_driver *d, int index, device_entry *e) {
+static int entry_fill(gpu_driver *d, int index, int count, bool in_full, device_entry *e) {
     gpu_info info;
     uint64_t total = 0;
     *e = (device_entry){.silent = false};
@@ -32,16 +41,18 @@ static int entry_fill(gpu_driver *d, int index, device_entry *e) {
     snprintf(e->title, sizeof e->title, "%.127s", info.name);
     snprintf(e->arch, sizeof e->arch, "%.31s", info.arch);
     d->call.version(d, e->driver, sizeof e->driver);
+    if (!in_full) return 0;
     error = d->call.bind(d, index);
     e->silent = error != 0;
     if (error != 0) return error;
     d->call.memory_info(d, &e->free_bytes, &total);
+    e->reaches = peers_of(d, index, count);
     d->call.unbind(d, index);
     return 0;
 }
 
-static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *archive, device_entry *list, size_t room,
-                          devices_driver *said) {
+static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *archive, bool in_full,
+                          device_entry *list, size_t room, devices_driver *said) {
     gpu_driver *d = NULL;
     int count = 0;
     size_t n = 0;
@@ -54,7 +65,7 @@ static size_t driver_list(ol_context *ctx, open_fn open, const kernel_archive *a
     d->call.device_count(d, &count);
     for (int i = 0; i < count && n < room; i++) {
         device_entry *e = &list[n];
-        const int error = entry_fill(d, i, e);
+        const int error = entry_fill(d, i, count, in_full, e);
         if (error != 0) note_silence(d, i, error, said);
         if (error != 0 && !e->silent) continue; /* nothing is known of it */
         e->has_code = archive != NULL && kernel_archive_target(archive, e->arch) != NULL;
@@ -79,21 +90,21 @@ static void sort_by_preference(device_entry *list, size_t n) {
     }
 }
 
-void devices_look(ol_context *ctx, devices_survey *out) {
+void devices_look(ol_context *ctx, bool in_full, devices_survey *out) {
     kernel_archive archive;
     *out = (devices_survey){.n = 0};
     const bool has_archive = kernel_archive_init(&archive, ctx) == OL_OK;
     if (!has_archive) note_failure(ctx, out->no_code, sizeof out->no_code);
     const kernel_archive *code = has_archive ? &archive : NULL;
-    out->n = driver_list(ctx, gpu_driver_cuda_open, code, out->list, DEVICES_MAX, &out->cuda);
-    out->n += driver_list(ctx, gpu_driver_hip_open, code, out->list + out->n, DEVICES_MAX - out->n, &out->hip);
+    out->n = driver_list(ctx, gpu_driver_cuda_open, code, in_full, out->list, DEVICES_MAX, &out->cuda);
+    out->n += driver_list(ctx, gpu_driver_hip_open, code, in_full, out->list + out->n, DEVICES_MAX - out->n, &out->hip);
     sort_by_preference(out->list, out->n);
     if (has_archive) kernel_archive_deinit(&archive);
 }
 
-size_t devices_list(ol_context *ctx, device_entry list[DEVICES_MAX], text *absent) {
+size_t devices_list(ol_context *ctx, bool in_full, device_entry list[DEVICES_MAX], text *absent) {
     devices_survey s;
-    devices_look(ctx, &s);
+    devices_look(ctx, in_full, &s);
     const char *const reasons[] = {s.no_code, s.cuda.message, s.hip.message};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons && absent != NULL; i++)
         if (reasons[i][0] != '\0') text_printf(absent, "%s%s", absent->length > 0 ? "\n" : "", reasons[i]);

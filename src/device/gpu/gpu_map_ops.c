@@ -255,6 +255,16 @@ void gpu_compile_flatten_concat_grad(gpu_builder *b) {
     GPU_SLOT(l, planes_args, map, SLOT_OUT, 0, 0);
 }
 
+/* What selects rows of the result (gpu_select.c) is compiled along with the kernels that make it. */
+static void select_want(gpu_builder *b, bool corners) {
+    static const char *const head[] = {"select_collect", "select_order", "select_entries", "select_rows"};
+    static const char *const suppression[] = {"select_collect", "select_order", "select_suppress"};
+    const char *const *names = corners ? head : suppression;
+    const size_t n = corners ? sizeof head / sizeof *head : sizeof suppression / sizeof *suppression;
+    for (size_t i = 0, index; i < n && b->status == OL_OK; i++)
+        b->status = gpu_function_want(b->g, "select", names[i], &index);
+}
+
 void gpu_compile_detect_decode(gpu_builder *b) {
     const op_attr *attr = b->op->attr;
     const op_operand *scores = &b->op->in[1];
@@ -270,6 +280,7 @@ void gpu_compile_detect_decode(gpu_builder *b) {
     }
     gpu_launch *l =
         gpu_launch_add(b, "map", "detect_decode", &a, sizeof a, blocks_of((int64_t)a.n * (4 + a.nc) * a.anchors), 1, 1);
+    select_want(b, attr->corners != 0);
     GPU_SLOT(l, decode_args, boxes, SLOT_IN, 0, 0);
     GPU_SLOT(l, decode_args, scores, SLOT_IN, 1, 0);
     GPU_SLOT(l, decode_args, out, SLOT_OUT, 0, 0);

@@ -17,6 +17,9 @@ uint64_t gpu_pack_add(gpu_builder *b, const pack_item *item, size_t element_byte
     if (b->status != OL_OK || count == 0) return at;
     gpu_kernel *k = b->k;
     void *block = k->packs;
+    size_t index;
+    b->status = gpu_function_want(b->g, "pack", "pack_weights", &index); /* compiled along with the others */
+    if (b->status != OL_OK) return at;
     b->status = mem_grow(b->g->base.ctx, &block, &k->pack_capacity, k->n_packs + 1, sizeof *k->packs);
     k->packs = block;
     if (b->status == OL_OK) k->packs[k->n_packs++] = (gpu_pack){*item, input, at};

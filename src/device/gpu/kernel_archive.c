@@ -50,13 +50,30 @@ void kernel_archive_deinit(kernel_archive *a) {
     *a = (kernel_archive){0};
 }
 
-const char *kernel_archive_target(const kernel_archive *a, const char *arch) {
-    const bool nvidia = strncmp(arch, "sm_", 3) == 0;
-    if (nvidia && strtol(arch + 3, NULL, 10) < 80) return NULL;
-    const char *wanted = nvidia ? "ptx" : arch;
+/* "sm_89" is 89: NVIDIA's numbers are ten times the major version plus the minor one. */
+static long sm_number(const char *arch) {
+    return strncmp(arch, "sm_", 3) == 0 ? strtol(arch + 3, NULL, 10) : 0;
+}
+
+static const char *target_named(const kernel_archive *a, const char *name) {
     for (size_t i = 0; i < a->n_entries; i++)
-        if (strcmp(target_at(a, i), wanted) == 0) return target_at(a, i);
+        if (strcmp(target_at(a, i), name) == 0) return target_at(a, i);
     return NULL;
+}
+
+const char *kernel_archive_target(const kernel_archive *a, const char *arch) {
+    const long wanted = sm_number(arch);
+    const char *best = NULL;
+    if (strncmp(arch, "sm_", 3) != 0) return target_named(a, arch);
+    for (size_t i = 0; i < a->n_entries; i++) {
+        const long has = sm_number(target_at(a, i));
+        if (has / 10 == wanted / 10 && has <= wanted && (best == NULL || has > sm_number(best))) best = target_at(a, i);
+    }
+    return best != NULL ? best : wanted >= 80 ? kernel_archive_portable(a) : NULL;
+}
+
+const char *kernel_archive_portable(const kernel_archive *a) {
+    return target_named(a, "ptx");
 }
 
 static ol_status frame_unpack(kernel_archive *a, uint32_t index) {

@@ -1,10 +1,14 @@
-/* The stand-in of hip_double.c as NVIDIA's driver: CUDA_DOUBLE_DEVICES="sm_90,sm_70" and so on. */
+/* The stand-in of hip_double.c as NVIDIA's driver: CUDA_DOUBLE_DEVICES="sm_90,sm_70" and so on, of driver
+ * version CUDA_DOUBLE_VERSION (12080). With CUDA_DOUBLE_FOREIGN machine code is refused, as by a card that it is not
+ * for. */
 #define DOUBLE_IS_CUDA
-#define ENV(name)         getenv("CUDA_DOUBLE_" name)
-#define hipInit           cuInit
-#define hipGetDeviceCount cuDeviceGetCount
-#define hipDeviceTotalMem cuDeviceTotalMem_v2
-#define hipMemGetInfo     cuMemGetInfo_v2
+#define ENV(name)              getenv("CUDA_DOUBLE_" name)
+#define hipInit                cuInit
+#define hipGetDeviceCount      cuDeviceGetCount
+#define hipDeviceTotalMem      cuDeviceTotalMem_v2
+#define hipDeviceCanAccessPeer cuDeviceCanAccessPeer
+#define hipFuncGetAttribute    cuFuncGetAttribute
+#define hipMemGetInfo          cuMemGetInfo_v2
 #ifdef NVIDIA_LACKS_VERSIONS
 #define hipMalloc cuMemAlloc
 #else
@@ -33,11 +37,12 @@
 #define hipStreamEndCapture      cuStreamEndCapture
 #include "hip_double.c"
 
-enum { WARP_SIZE = 10, MULTIPROCESSORS = 16, INTEGRATED = 18, MAJOR = 75, MINOR = 76, DRIVER_VERSION = 12080 };
+enum { WARP_SIZE = 10, MULTIPROCESSORS = 16, INTEGRATED = 18, MAJOR = 75, MINOR = 76 };
+enum { SPLIT_COMPILE = 34 };
 
 CALL(cuDriverGetVersion, (int *version)) {
     LOOK(0);
-    *version = DRIVER_VERSION;
+    *version = ENV("VERSION") != NULL ? atoi(ENV("VERSION")) : 12080;
     return 0;
 }
 CALL(cuDeviceGet, (int *device, int index)) {
@@ -73,6 +78,7 @@ CALL(cuGetErrorString, (int error, const char **text)) {
 static char contexts[64];
 CALL(cuDevicePrimaryCtxRetain, (void **context, int device)) {
     LOOK(device);
+    code_note("context", "");
     *context = &contexts[device];
     return 0;
 }
@@ -103,4 +109,10 @@ CALL(cuMemcpyHtoDAsync_v2, (void *to, const void *from, size_t bytes, void *stre
 CALL(cuMemcpyDtoHAsync_v2, (void *to, const void *from, size_t bytes, void *stream)) {
     (void)stream;
     return copied(to, from, bytes);
+}
+CALL(cuModuleLoadDataEx, (void **made, const char *image, unsigned n, const int *options, void *const *values)) {
+    BEGIN;
+    if (n != 1 || options[0] != SPLIT_COMPILE || values[0] != NULL) return INVALID;
+    *made = &nothing;
+    return code_take("split", image);
 }

@@ -7,7 +7,8 @@
  * after it when HIP_DOUBLE_LOST is set, as those of a device that is gone do. HIP_DOUBLE_REFUSE=name:error lets that
  * function fail always, HIP_DOUBLE_REFUSE=name@1:error on device 1 alone; it is for those that look and are not
  * counted. HIP_DOUBLE_ABORT=name: kernels whose names begin so end the program, as a fault of memory access does.
- * HIP_VERSION_OF_DOUBLE is the version that the library claims to be. */
+ * HIP_VERSION_OF_DOUBLE is the version that the library claims to be. HIP_DOUBLE_CODE=file receives a line for each
+ * piece of code that is handed over, for each kernel in PTX, and for each that is asked for. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -111,6 +112,12 @@ int hipDeviceGetAttribute(int *value, int attribute, int index) {
 }
 #endif
 
+SHOWN int hipDeviceCanAccessPeer(int *can, int index, int peer);
+int hipDeviceCanAccessPeer(int *can, int index, int peer) {
+    *can = index != peer && !is_integrated(index) && !is_integrated(peer);
+    return 0;
+}
+
 SHOWN int hipDeviceTotalMem(size_t *bytes, int index);
 int hipDeviceTotalMem(size_t *bytes, int index) {
     LOOK(index);
@@ -148,7 +155,7 @@ const char *hipGetErrorString(int error) {
 
 /* --- what would compute --- */
 
-enum { OUT_OF_MEMORY = 2, INVALID = 1 };
+enum { OUT_OF_MEMORY = 2, INVALID = 1, NO_BINARY = 209, REGISTERS = 4 };
 
 /* Counts the call; the error that it has to answer. */
 static int call(const char *name) {
@@ -245,12 +252,30 @@ CALL(hipMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *
     return 0;
 }
 #endif
+static void code_note(const char *what, const char *name) {
+    FILE *f = ENV("CODE") != NULL ? fopen(ENV("CODE"), "a") : NULL;
+    if (f != NULL) fprintf(f, "%s %s\n", what, name);
+    if (f != NULL) fclose(f);
+}
+static int code_take(const char *how, const char *image) {
+    const int is_machine_code = memcmp(image, "\177ELF", 4) == 0;
+    code_note(how, is_machine_code ? "machine code" : "ptx");
+    if (is_machine_code) return ENV("FOREIGN") != NULL ? NO_BINARY : 0;
+    for (const char *at = strstr(image, ".entry "); at != NULL; at = strstr(at + 1, ".entry ")) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 7, "(\n"), at + 7);
+        code_note("kernel", name);
+    }
+    return 0;
+}
+
 /* Kernels leave no trace: the outcome of a step stays what its memory was cleared to, a norm of zero. */
 static char nothing, astray;
 CALL(hipModuleGetFunction, (void **made, void *module, const char *name)) {
     (void)module;
     const char *fatal = ENV("ABORT");
     BEGIN;
+    code_note("function", name);
     *made = fatal != NULL && strncmp(name, fatal, strlen(fatal)) == 0 ? &astray : &nothing;
     return 0;
 }
@@ -269,6 +294,18 @@ CALL(hipEventElapsedTime, (float *ms, void *from, void *to)) {
     return 0;
 }
 
+CALL(hipModuleLoadData, (void **made, const char *image)) {
+    BEGIN;
+    *made = &nothing;
+    return code_take("load", image);
+}
+CALL(hipFuncGetAttribute, (int *value, int attribute, void *function)) {
+    (void)function;
+    BEGIN;
+    *value = attribute == REGISTERS ? 40 : 0;
+    return 0;
+}
+
 /* What hands out things that are nothing, and what takes them. */
 #define MAKER(name, parameters)                                                                                        \
     CALL(name, parameters) {                                                                                           \
@@ -283,7 +320,6 @@ CALL(hipEventElapsedTime, (float *ms, void *from, void *to)) {
     }
 MAKER(hipStreamCreateWithFlags, (void **made))
 MAKER(hipEventCreateWithFlags, (void **made))
-MAKER(hipModuleLoadData, (void **made))
 MAKER(hipGraphInstantiate, (void **made))
 TAKER(hipStreamDestroy)
 TAKER(hipStreamSynchronize)

@@ -13,6 +13,8 @@ enum {
     CUDA_MINOR = 76,
     CUDA_SHARED_BYTES = 97
 };
+enum { CUDA_JIT_SPLIT_COMPILE = 34 }; /* of CUjit_option */
+#define CUDA_SPLITS_FROM 12090
 #define CUDA_MAX_DEVICES 64
 #define CUDA_NO_DEVICE   100
 
@@ -29,6 +31,7 @@ typedef struct cuda_driver {
     int (*to_device)(gpu_pointer to, const void *from, size_t bytes, void *stream);
     int (*to_host)(void *to, gpu_pointer from, size_t bytes, void *stream);
     int (*instantiate)(void **executable, void *graph, unsigned long long flags);
+    int (*module_compile)(void **module, const void *image, unsigned n, int *options, void **values);
 } cuda_driver;
 
 #define SHARED(member, name, need)                                                                                     \
@@ -57,6 +60,8 @@ static const gpu_entry entries[] = {
     SHARED(module_load, "cuModuleLoadData", GPU_NEEDED),
     SHARED(module_unload, "cuModuleUnload", GPU_NEEDED),
     SHARED(function_get, "cuModuleGetFunction", GPU_NEEDED),
+    SHARED(function_attribute, "cuFuncGetAttribute", GPU_WANTED),
+    SHARED(can_reach, "cuDeviceCanAccessPeer", GPU_WANTED),
     SHARED(launch, "cuLaunchKernel", GPU_NEEDED),
     SHARED(capture_begin, "cuStreamBeginCapture_v2", GPU_RECORDS),
     SHARED(capture_end, "cuStreamEndCapture", GPU_RECORDS),
@@ -73,6 +78,7 @@ static const gpu_entry entries[] = {
     OWN(to_device, "cuMemcpyHtoDAsync_v2", GPU_NEEDED),
     OWN(to_host, "cuMemcpyDtoHAsync_v2", GPU_NEEDED),
     OWN(instantiate, "cuGraphInstantiateWithFlags", GPU_RECORDS),
+    OWN(module_compile, "cuModuleLoadDataEx", GPU_WANTED),
 };
 
 static cuda_driver *of(gpu_driver *d) {
@@ -150,6 +156,17 @@ static int cuda_to_host(gpu_driver *d, void *to, gpu_pointer from, size_t bytes,
     return of(d)->to_host(to, from, bytes, stream);
 }
 
+/* PTX is compiled by as many threads as there are processors, where the driver can. */
+static int cuda_module_load(gpu_driver *d, void **module, const void *image) {
+    cuda_driver *c = of(d);
+    int version = 0, option = CUDA_JIT_SPLIT_COMPILE;
+    void *all_processors = NULL;
+    if (c->module_compile != NULL && c->base.e.driver_version(&version) == 0 && version >= CUDA_SPLITS_FROM &&
+        c->module_compile(module, image, 1, &option, &all_processors) == 0)
+        return 0;
+    return c->base.e.module_load(module, image);
+}
+
 static int cuda_instantiate(gpu_library_driver *d, void **executable, void *graph) {
     return ((cuda_driver *)d)->instantiate(executable, graph, 0);
 }
@@ -163,7 +180,8 @@ static const gpu_vendor vendor = {.own = {.name = "cuda",
                                           .unbind = cuda_unbind,
                                           .fill = cuda_fill,
                                           .to_device = cuda_to_device,
-                                          .to_host = cuda_to_host},
+                                          .to_host = cuda_to_host,
+                                          .module_load = cuda_module_load},
                                   .instantiate = cuda_instantiate,
                                   .what = "the NVIDIA driver",
                                   .too_old = "the NVIDIA driver is older than 11.1; update it",

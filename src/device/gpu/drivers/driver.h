@@ -18,6 +18,10 @@ typedef struct gpu_info {
     bool integrated;
 } gpu_info;
 
+typedef struct gpu_function_info {
+    int registers, local_bytes, shared_bytes; /* a thread's, a thread's, a block's */
+} gpu_function_info;
+
 typedef struct gpu_driver_table {
     const char *name;   /* "cuda", "hip": the prefix of device strings */
     const char *vendor; /* "NVIDIA", "AMD" */
@@ -54,7 +58,10 @@ typedef struct gpu_driver_table {
     /* `args` points to one struct that is the kernel's only parameter. */
     int (*launch)(gpu_driver *d, void *function, const unsigned grid[3], unsigned threads, void *stream, void *args);
 
-    /* Optional (NULL members): recorded launches. Without them plans are launched op by op. */
+    /* Optional (NULL members): what a compiled kernel needs; whether a device's kernels can use another's memory. */
+    int (*function_info)(gpu_driver *d, void *function, gpu_function_info *info);
+    int (*can_reach)(gpu_driver *d, int *can, int index, int peer);
+    /* Optional: recorded launches. Without them plans are launched op by op. */
     int (*capture_begin)(gpu_driver *d, void *stream);
     int (*capture_end)(gpu_driver *d, void *stream, void **graph);
     int (*graph_launch)(gpu_driver *d, void *graph, void *stream);

@@ -73,16 +73,28 @@ static int shared_event_elapsed(gpu_driver *d, float *ms, void *from, void *to) 
     return of(d)->event_elapsed(ms, from, to);
 }
 
-static int shared_module_load(gpu_driver *d, void **module, const void *image) {
-    return of(d)->module_load(module, image);
-}
-
 static int shared_module_unload(gpu_driver *d, void *module) {
     return of(d)->module_unload(module);
 }
 
 static int shared_function_get(gpu_driver *d, void **function, void *module, const char *name) {
     return of(d)->function_get(function, module, name);
+}
+
+/* The same numbers in both libraries. */
+enum { FUNCTION_SHARED_BYTES = 1, FUNCTION_LOCAL_BYTES = 3, FUNCTION_REGISTERS = 4 };
+
+static int shared_function_info(gpu_driver *d, void *function, gpu_function_info *info) {
+    gpu_function_info found = {0};
+    int error = of(d)->function_attribute(&found.registers, FUNCTION_REGISTERS, function);
+    if (error == 0) error = of(d)->function_attribute(&found.local_bytes, FUNCTION_LOCAL_BYTES, function);
+    if (error == 0) error = of(d)->function_attribute(&found.shared_bytes, FUNCTION_SHARED_BYTES, function);
+    if (error == 0) *info = found;
+    return error;
+}
+
+static int shared_can_reach(gpu_driver *d, int *can, int index, int peer) {
+    return of(d)->can_reach(can, index, peer);
 }
 
 static int shared_launch(gpu_driver *d, void *function, const unsigned grid[3], unsigned threads, void *stream,
@@ -113,7 +125,8 @@ static int shared_graph_destroy(gpu_driver *d, void *graph) {
     return of(d)->executable_destroy(graph);
 }
 
-static void table_complete(gpu_driver_table *t, bool records) {
+static void table_complete(gpu_library_driver *c, bool records) {
+    gpu_driver_table *t = &c->base.call;
     t->close = shared_close;
     t->device_count = shared_count;
     t->memory_info = shared_memory_info;
@@ -129,10 +142,11 @@ static void table_complete(gpu_driver_table *t, bool records) {
     t->event_record = shared_event_record;
     t->event_wait = shared_event_wait;
     t->event_elapsed = shared_event_elapsed;
-    t->module_load = shared_module_load;
     t->module_unload = shared_module_unload;
     t->function_get = shared_function_get;
     t->launch = shared_launch;
+    if (c->e.function_attribute != NULL) t->function_info = shared_function_info;
+    if (c->e.can_reach != NULL) t->can_reach = shared_can_reach;
     if (!records) return;
     t->capture_begin = shared_capture_begin;
     t->capture_end = shared_capture_end;
@@ -176,7 +190,7 @@ ol_status gpu_vendor_open(ol_context *ctx, const gpu_vendor *v, const char *cons
         return OL_ERROR_NOT_FOUND;
     }
     ol_status status = entries_resolve(c, &records);
-    table_complete(&c->base.call, records);
+    table_complete(c, records);
     if (status == OL_OK && ((error = c->e.init(0)) != 0 || (error = c->e.count(&count)) != 0 || count == 0))
         status = ctx_fail(ctx, OL_ERROR_DEVICE, "%s finds no %s GPU (%s)", c->base.library, v->own.vendor,
                           error != 0 ? v->own.error_text(&c->base, error) : "no devices");

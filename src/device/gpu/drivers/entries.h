@@ -29,6 +29,8 @@ typedef struct gpu_entries {
     int (*module_load)(void **module, const void *image);
     int (*module_unload)(void *module);
     int (*function_get)(void **function, void *module, const char *name);
+    int (*function_attribute)(int *value, int attribute, void *function);
+    int (*can_reach)(int *can, int device, int peer);
     int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                   unsigned shared, void *stream, void **parameters, void **extra);
     int (*capture_begin)(void *stream, int mode);

@@ -52,6 +52,8 @@ static const gpu_entry entries[] = {
     SHARED(module_load, "hipModuleLoadData", GPU_NEEDED),
     SHARED(module_unload, "hipModuleUnload", GPU_NEEDED),
     SHARED(function_get, "hipModuleGetFunction", GPU_NEEDED),
+    SHARED(function_attribute, "hipFuncGetAttribute", GPU_WANTED),
+    SHARED(can_reach, "hipDeviceCanAccessPeer", GPU_WANTED),
     SHARED(launch, "hipModuleLaunchKernel", GPU_NEEDED),
     SHARED(capture_begin, "hipStreamBeginCapture", GPU_RECORDS),
     SHARED(capture_end, "hipStreamEndCapture", GPU_RECORDS),
@@ -132,6 +134,10 @@ static int hip_to_host(gpu_driver *d, void *to, gpu_pointer from, size_t bytes, 
     return of(d)->copy((uint64_t)(uintptr_t)to, from, bytes, HIP_TO_HOST, stream);
 }
 
+static int hip_module_load(gpu_driver *d, void **module, const void *image) {
+    return of(d)->base.e.module_load(module, image);
+}
+
 static int hip_instantiate(gpu_library_driver *d, void **executable, void *graph) {
     return ((hip_driver *)d)->instantiate(executable, graph, NULL, NULL, 0);
 }
@@ -145,7 +151,8 @@ static const gpu_vendor vendor = {.own = {.name = "hip",
                                           .unbind = hip_unbind,
                                           .fill = hip_fill,
                                           .to_device = hip_to_device,
-                                          .to_host = hip_to_host},
+                                          .to_host = hip_to_host,
+                                          .module_load = hip_module_load},
                                   .instantiate = hip_instantiate,
                                   .what = "the AMD HIP runtime",
                                   .too_old = "it is older than HIP 5; update ROCm",
