@@ -12,9 +12,9 @@ typedef struct device_entry {
     char arch[32];   /* "sm_90", "gfx1100" */
     char driver[64]; /* "CUDA driver 13.0" */
     uint64_t memory_bytes, free_bytes;
-    uint64_t reaches;          /* bit N: kernels can use the memory of the driver's device N (peer access) */
     bool integrated, has_code; /* this build has kernels for the architecture */
     bool silent;               /* it is there, but could not be selected */
+    uint64_t reaches;          /* bit N: kernels can use the memory of the driver's device N (peer access) */
 } device_entry;
 
 /* What one driver library said. */

@@ -117,3 +117,16 @@ KERNEL lanes_differ(const float *x, float *y) {
 KERNEL counted_right(const float *x, int *y) {
     __scoped_atomic_fetch_add(y + (THREAD & 7), (int)x[THREAD], __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
 }
+/* The halves of a packed move are chosen one by one; a wrong one would go outside. */
+KERNEL pairs_moved_right(const float *x, float *y) {
+    typedef float pair __attribute__((ext_vector_type(2)));
+    pair a = {1.0f, 2.0f}, b = {3.0f, 4.0f}, crossed = {a.y, b.x}, highs = {a.y, b.y}, lows = {a.x, b.x};
+#if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
+    asm volatile("v_pk_mov_b32 %0, %1, %2 op_sel:[1,0]" : "=v"(crossed) : "v"(a), "v"(b));
+    asm volatile("v_pk_mov_b32 %0, %1, %2 op_sel:[1,1]" : "=v"(highs) : "v"(a), "v"(b));
+    asm volatile("v_pk_mov_b32 %0, %1, %2 op_sel:[0,0]" : "=v"(lows) : "v"(a), "v"(b));
+#endif
+    const bool right = crossed.x == 2.0f && crossed.y == 3.0f && highs.x == 2.0f && highs.y == 4.0f && lows.x == 1.0f &&
+                       lows.y == 3.0f;
+    y[BLOCK * 128 + THREAD + (right ? 0 : 1 << 24)] = x[THREAD];
+}

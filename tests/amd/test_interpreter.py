@@ -37,6 +37,7 @@ WANTED = {  # kernel: words of the message, None where it must pass
     'word_read_while_half_is_written': RACE,
     'lanes_differ': LANES,
     'counted_right': None,
+    'pairs_moved_right': None,
 }
 BLOCKS, THREADS = 4, 128
 

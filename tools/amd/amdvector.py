@@ -425,7 +425,7 @@ class VectorInstructions:
                 for hh in (0, 1):
                     v = []
                     for j, q in enumerate(o[1:]):
-                        sel = (hs if hh else os_)[j]
+                        sel = (hs if hh and x[1] != 'mov' else os_)[j]  # a move takes its high half by op_sel too
                         neg = (nh if hh else nl)[j]
                         if w32:
                             a = s.raw(q, sel) if q.k in 'vsa' and q.n > 1 else s.raw(q)
