@@ -3,11 +3,12 @@
 # allocations), racecheck (shared memory between barriers), synccheck (barriers), and initcheck where memory is not cleared first;
 # maps in f32, f16 and bf16, many runs side by side. What it cannot see, tensors of one allocation that overrun each other and
 # blocks that race through global memory, the AMD interpreter sees for the same source (tools/amd).
-# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds in all] [runs at a time]   BUILD/tests has the programs
+# usage: tools/sanitize_gpu.sh BUILD [OUT folder] [seconds in all] [runs at a time] [pattern of runs]   BUILD/tests has the programs
+# A run is named "tool type program part", as the summary prints it; the pattern (grep -E) chooses some.
 # Exit code 1: findings, or a run that did not end in time; 77: no compute-sanitizer, or it refuses the device.
 set -uo pipefail
 source="$(cd "$(dirname "$0")/.." && pwd)"
-build="$(cd "${1:?build folder}" && pwd)" out="${2:-sanitized}" seconds="${3:-270}" jobs="${4:-$(nproc)}"
+build="$(cd "${1:?build folder}" && pwd)" out="${2:-sanitized}" seconds="${3:-270}" jobs="${4:-$(nproc)}" chosen="${5:-.}"
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"
 export build out source deadline=$(($(date +%s) + seconds))
@@ -57,7 +58,7 @@ rc=$?
 if grep -qi 'device not supported' "$out/overrun.txt"; then echo "skipped: compute-sanitizer refuses this device"; exit 77; fi
 [ "$rc" = 9 ] && grep -q 'Invalid __global__' "$out/overrun.txt" || { tail -5 "$out/overrun.txt"; echo "the tool does not see a kernel that leaves its memory"; exit 1; }
 echo "a planted access outside memory is found"
-{ for type in f32 f16 bf16; do echo "$type test_ops"; done; for program in $programs; do echo "f32 $program"; done; } |
+{ for type in f32 f16 bf16; do echo "$type test_ops"; done; for program in $programs; do echo "f32 $program"; done; } | grep -E "$chosen|test_ops" |
   xargs -P "$jobs" -L 1 bash -c 'plain "$@"' _ | tee "$out/plain.sum"
 [ ! -s "$out/plain.sum" ] || exit 1
 echo "right without the tool; $(left) s left"
@@ -84,7 +85,7 @@ echo "right without the tool; $(left) s left"
   echo "memcheck f32 test_device_select test_full_size"
   for ((part = 0; part < parts; part++)); do echo "synccheck f16 test_ops $part"; echo "initcheck f16 test_ops $part"; done
   for program in $programs; do [ "$program" = test_trainer ] || { echo "initcheck f32 $program"; echo "synccheck f32 $program"; }; done
-} >"$out/list"
+} | grep -E "$chosen" >"$out/list"
 xargs -P "$jobs" -L 1 bash -c 'run "$@"' _ <"$out/list"
 cat "$out"/*.sum | sort >"$out/summary"
 grep -v '^clean' "$out/summary" | head -40
