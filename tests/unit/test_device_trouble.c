@@ -23,11 +23,19 @@ static const device_api *honest;
 static uint64_t free_now, total_now;
 static long launches_left;
 
+static bool memory_told = true;
 static bool memory_pretended(device *dev, uint64_t *free_bytes, uint64_t *total_bytes) {
     (void)dev;
+    if (!memory_told) return false;
     *free_bytes = free_now;
     *total_bytes = total_now;
     return true;
+}
+
+static void properties_pretended(const device *dev, device_properties *out) {
+    honest->properties(dev, out);
+    out->host_memory = false;
+    out->memory_bytes = total_now;
 }
 
 static ol_status launch_until(device *dev, kernel *k, const kernel_memory *memory) {
@@ -126,10 +134,22 @@ static void open_batches_are_chosen(void **state) {
     assert_int_equal(batch_choose(&fit, settings_make(ctx, &s, "0.9"), &part), OL_OK);
     settings_deinit(&s);
     assert_true(part >= 8 && part <= 16);
-    free_now = 0; /* the driver does not tell */
-    assert_int_equal(batch_choose(&fit, settings_make(ctx, &s, "-1"), &batch), OL_OK);
-    assert_int_equal(batch, all);
-    settings_deinit(&s);
+    for (int told = 1; told >= 0; told--) { /* the driver does not tell what is free, or nothing at all */
+        free_now = 0;
+        memory_told = told == 1;
+        pretended.properties = properties_pretended;
+        assert_int_equal(batch_choose(&fit, settings_make(ctx, &s, "-1"), &batch), OL_OK);
+        assert_int_equal(batch, all);
+        settings_deinit(&s);
+        ctx_fail(ctx, OL_ERROR_MEMORY, "hip:0: out of memory");
+        assert_int_equal(batch_explain(&fit, 640), OL_ERROR_MEMORY);
+        const char *explained = ol_context_message(ctx);
+        if (strstr(explained, "an unknown number of bytes are free; the largest batch that fits") == NULL)
+            fail_msg("%s", explained);
+    }
+    memory_told = true;
+    pretended.properties = honest->properties;
+    ctx_clear(ctx);
     assert_int_equal(batch_choose(&fit, settings_make(ctx, &s, "7"), &batch), OL_OK);
     assert_int_equal(batch, 7);
     settings_deinit(&s);
