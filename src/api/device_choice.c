@@ -238,6 +238,10 @@ static ol_status judge(ol_context *ctx, const char *typed, const char *asked, bo
     c->n = devices_list(ctx, by_free_memory, c->list, &absent);
     for (size_t i = 0; i < c->n; i++) c->has_nvidia = c->has_nvidia || strncmp(c->list[i].name, "cuda", 4) == 0;
     ol_status status = OL_OK;
+    if (open_choice && c->n > 0 && !c->list[0].has_code)
+        ctx_log(ctx, OL_LOG_INFO,
+                "%s (%s) is not used, because this build has no code for %s; 'yolo checks' tells more", c->list[0].name,
+                c->list[0].title, c->list[0].arch);
     if (open_choice)
         snprintf(name, 16, "%.15s", c->n > 0 && c->list[0].has_code ? c->list[0].name : "cpu");
     else

@@ -151,6 +151,9 @@ expect "cannot be used" selftest device=hip:1
 both gfx942 sm_70 # the one with code comes first; a card named by its vendor is that card
 for pair in =hip:0 0=hip:0 hip:0=hip:0 -1=hip:0; do chosen "${pair%=*}" "${pair##*=}"; done
 expect "sm_70" selftest device=cuda:0
+both gfx803 sm_70 # nothing that could be used: the processor, and a line that says so
+expect "cuda:0 (NVIDIA double 0) is not used, because this build has no code for sm_70" selftest device= model=None report=None
+expect "Verdict                 PASSED  all 25 checks on CPU" selftest device= model=None report=None
 both gfx942i sm_90
 for pair in =cuda:0 1=hip:0 -1=cuda:0; do chosen "${pair%=*}" "${pair##*=}"; done
 both gfx942 sm_90i
