@@ -104,6 +104,10 @@ static inline const shape *graph_shape(const graph *g, tensor_ref t) {
 ol_status graph_backward(graph *g, const tensor_ref *from, const tensor_ref *seed, int n_seeds, const bool *wanted,
                          tensor_ref *param_grad);
 
+/* Whether a parameter only adds a constant to each channel of a map, and everything behind takes constants out again
+ * (batch norm, mostly): its gradient is zero but for rounding. For graphs that are not derived yet. */
+bool graph_ignores_shift(const graph *g, tensor_ref param);
+
 /* The row of an op. */
 typedef struct op_info {
     const char *name;

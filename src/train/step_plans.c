@@ -49,7 +49,9 @@ void step_plans_destroy(step_plans *p) {
     mem_free(p->ctx, p);
 }
 
-/* Which parameters get a gradient: those that are not frozen. */
+/* Which parameters get a gradient: those that are not frozen. Biases that change nothing rest where maps are rounded:
+ * what rounding leaves of their gradient is above the eps of Adam's rule, which would move them by the whole rate to
+ * either side; validation, with averages of values and statistics, sees that. */
 static ol_status wanted_of(const step_plans *p, const graph *g, bool **out) {
     bool *wanted = mem_alloc0(p->ctx, g->n_tensors, sizeof *wanted);
     if (!wanted) return OL_ERROR_MEMORY;
@@ -57,6 +59,7 @@ static ol_status wanted_of(const step_plans *p, const graph *g, bool **out) {
         if (g->tensors[i].role != ROLE_PARAM) continue;
         const int64_t at = tensor_list_position(&p->model->state, g->tensors[i].name);
         wanted[i] = at >= 0 && !p->model->frozen[at];
+        if (p->compute != DTYPE_F32 && wanted[i]) wanted[i] = !graph_ignores_shift(g, (tensor_ref)i);
     }
     *out = wanted;
     return OL_OK;
