@@ -15,7 +15,7 @@ gpu_double(doubles_no_properties amdhip64 6 hip_double.c hipGetDevicePropertiesR
 gpu_double(doubles_no_graphs amdhip64 6 hip_double.c hipGraphInstantiate=absent_1 hipFuncGetAttribute=absent_2 hipDeviceCanAccessPeer=absent_3)
 gpu_double(doubles_cuda cuda 1 cuda_double.c)
 gpu_double(doubles_cuda_old cuda 1 cuda_double.c NVIDIA_LACKS_VERSIONS)
-foreach(script gpu_checks device_failure gpu_libraries device_code)
+foreach(script gpu_checks device_failure device_steps gpu_libraries device_code)
   add_test(NAME cli_${script} COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/${script}.sh $<TARGET_FILE:yolo> ${CMAKE_BINARY_DIR}/tests/doubles)
   set_tests_properties(cli_${script} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()

@@ -9,7 +9,9 @@
 #include "data/augment.h"
 #include "data/letterbox.h"
 #include "data/loader.h"
+#include "device/step.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -122,6 +124,69 @@ static void test_samples_equal_the_host(void **state) {
     assert_true(n_layers > (int)(sizeof cases / sizeof *cases) * BATCH); /* some were mixed */
     free(pixels.bytes);
     free(recipes);
+}
+
+/* A step over one gradient, which stops the run when that is not a number. */
+static device_step *step_over(device_case *f, device_buffer *buffers[4], float gradient) {
+    device_step *step = NULL;
+    step_outcome outcome;
+    for (int i = 0; i < 4; i++) assert_int_equal(device_buffer_create(f->dev, sizeof(float), &buffers[i]), OL_OK);
+    assert_int_equal(device_buffer_write(buffers[0], 0, &gradient, sizeof gradient), OL_OK);
+    const step_layout layout = {.kind = OPTIMIZER_SGD,
+                                .clip_norm = 1.0,
+                                .grads = buffers[0],
+                                .values = buffers[1],
+                                .ema = buffers[2],
+                                .states = {buffers[3]},
+                                .n_trained = 1,
+                                .n_values = 1,
+                                .n_groups = 1,
+                                .groups = {{0, 1, false}}};
+    const step_numbers numbers = {.scaler = {.scale = 1.0}};
+    const step_orders orders = {.take = true};
+    assert_int_equal(device_step_create(f->dev, &layout, &step), OL_OK);
+    assert_int_equal(device_step_load(step, &numbers), OL_OK);
+    assert_int_equal(device_step_order(step, &orders), OL_OK);
+    assert_int_equal(device_step_run(step), OL_OK);
+    assert_int_equal(device_step_outcome(step, &outcome), OL_OK);
+    assert_true(outcome.stopped == isnan(gradient));
+    return step;
+}
+
+/* The pictures that stopped a run stay for its diagnosis; those of a run that goes on are replaced. */
+static void test_a_stopped_run_keeps_its_pictures(void **state) {
+    device_case *f = *state;
+    if (!device_makes_pictures(f->dev)) skip();
+    enum { H = 3, W = 5 };
+    const uint8_t before[H * W] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, pixels[H * W] = {0};
+    uint8_t after[H * W];
+    picture_recipe *recipe = calloc(1, sizeof *recipe);
+    recipe->n_layers = 1;
+    recipe->layers[0] = (picture_layer){.inverse = {1, 0, 0, 0, 1, 0, 0, 0, 1}, .separable = 1};
+    const picture_batch batch = {.n = 1,
+                                 .channels = 1,
+                                 .h = H,
+                                 .w = W,
+                                 .recipes = recipe,
+                                 .pixels = pixels,
+                                 .pixel_bytes = sizeof pixels,
+                                 .most_pixel_bytes = sizeof pixels};
+    assert_true(picture_batch_is_whole(&batch));
+    for (int stopped = 0; stopped < 2; stopped++) {
+        device_buffer *buffers[4], *out;
+        device_step *step = step_over(f, buffers, stopped ? NAN : 1.0f);
+        assert_int_equal(device_buffer_create(f->dev, sizeof before, &out), OL_OK);
+        assert_int_equal(device_buffer_write(out, 0, before, sizeof before), OL_OK);
+        if (device_make_pictures(f->dev, &batch, step, out, 0) != OL_OK) fail_msg("%s", ol_context_message(f->ctx));
+        assert_int_equal(device_buffer_read(out, 0, after, sizeof after), OL_OK);
+        for (int i = 0; i < H * W; i++) assert_int_equal(after[i], stopped ? before[i] : PICTURE_PAD);
+        device_step_destroy(step);
+        device_buffer_destroy(out);
+        for (int i = 0; i < 4; i++) device_buffer_destroy(buffers[i]);
+    }
+    recipe->n_layers = 0;
+    assert_false(picture_batch_is_whole(&batch));
+    free(recipe);
 }
 
 static void test_no_room(void **state) {
@@ -250,6 +315,7 @@ static void test_loader_gives_the_same_batches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_samples_equal_the_host, device_case_open, device_case_close),
+        cmocka_unit_test_setup_teardown(test_a_stopped_run_keeps_its_pictures, device_case_open, device_case_close),
         cmocka_unit_test_setup_teardown(test_no_room, device_case_open, device_case_close),
         cmocka_unit_test_setup_teardown(test_letterboxed_pictures_equal_the_host, device_case_open, device_case_close),
         cmocka_unit_test_setup_teardown(test_loader_gives_the_same_batches, device_case_open, device_case_close),
