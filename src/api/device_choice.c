@@ -144,19 +144,31 @@ static int rank_of(const device_entry *e) {
     return (e->has_code ? 0 : 2) + (e->integrated ? 1 : 0);
 }
 
-/* A number past the devices may be one of the machine's, of which an environment variable shows a few. */
-static long visible_position(long index, size_t n) {
-    static const char *const names[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && index >= (long)n; i++) {
-        const char *value = getenv(names[i]);
+/* A number past the devices that are meant may be one of the machine's, of which an environment variable shows a few.
+ */
+static long visible_position(const choice *c, const wish *w) {
+    static const struct {
+        const char *name;
+        bool amd_only;
+    } rows[] = {{"HIP_VISIBLE_DEVICES", true}, {"CUDA_VISIBLE_DEVICES", false}, {"ROCR_VISIBLE_DEVICES", true}};
+    long n = 0;
+    bool has_amd = false;
+    for (size_t i = 0; i < c->n; i++) {
+        if (!is_of_kind(c, &c->list[i], w->kind)) continue;
+        has_amd = has_amd || strncmp(c->list[i].name, "hip", 3) == 0;
+        n++;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && w->index >= n; i++) {
+        const char *value = getenv(rows[i].name);
+        if (rows[i].amd_only && !has_amd) continue;
         for (long at = 0; value != NULL && *value != '\0'; at++) {
             char *end = NULL;
-            if (strtol(value, &end, 10) == index && end != value && at < (long)n) return at;
+            if (strtol(value, &end, 10) == w->index && end != value && at < n) return at;
             value += strcspn(value, ",");
             value += *value == ',';
         }
     }
-    return index;
+    return w->index;
 }
 
 /* The position in the list; n when there is no such device. */
@@ -164,7 +176,7 @@ static size_t pick(const choice *c, const wish *w) {
     size_t best = c->n;
     long seen = 0;
     const bool by_name = w->exact && (w->kind == KIND_HIP || c->has_nvidia);
-    const long index = visible_position(w->index, c->n);
+    const long index = visible_position(c, w);
     for (size_t i = 0; i < c->n; i++) {
         const device_entry *e = &c->list[i];
         if (!is_of_kind(c, e, w->kind)) continue;

@@ -184,6 +184,10 @@ static const machine_case cases[] = {
      .words = "may be older than the card",
      .parts = {"dev/dxg=", AMD_BOUND, AMD_OPEN},
      HIP_EMPTY},
+    {.expected = "amd-wsl nvidia-wsl nvidia-no-library", /* device files are not missed in WSL */
+     .words = "Windows driver",
+     .parts = {"dev/dxg=", "sys/module/amdgpu/"},
+     HIP_EMPTY},
     {.expected = "amd-given-away amd-no-module",
      .words = "(pci-stub)",
      .parts = {AMD_CARD, "sys/bus/pci/devices/0000:03:00.0/driver->../../drivers/pci-stub", AMD_OPEN},
@@ -415,6 +419,23 @@ static void every_cause_is_told(void **state) {
     }
 }
 
+/* That a build has no code at all matters where there is a card for it. */
+static void absent_code_is_told_where_a_card_is(void **state) {
+    (void)state;
+    for (size_t n = 0; n < 2; n++) {
+        scratch s = scratch_create(NULL, NULL);
+        gpu_diagnosis_question q = {.root = s.folder, .environment = (const char *const[]){NULL}};
+        snprintf(q.survey.no_code, sizeof q.survey.no_code, "this build carries no GPU code");
+        q.survey.n = n;
+        q.survey.cuda = (devices_driver){.found = n > 0, .n_devices = (int)n};
+        q.survey.list[0] = (device_entry){.name = "cuda:0", .title = "NVIDIA H200", .arch = "sm_90", .free_bytes = 1};
+        seen found = {.ids = ""};
+        gpu_diagnose(s.ctx, &q, on_finding, &found);
+        assert_int_equal(strstr(found.ids, "no-code") != NULL, n > 0);
+        scratch_destroy(&s);
+    }
+}
+
 /* Files of /sys may hold anything. */
 static void strange_files_do_no_harm(void **state) {
     (void)state;
@@ -470,9 +491,8 @@ static void this_machine_is_answered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cause_is_told),
-        cmocka_unit_test(strange_files_do_no_harm),
-        cmocka_unit_test(nearest_code_is_of_the_same_maker),
+        cmocka_unit_test(every_cause_is_told),      cmocka_unit_test(absent_code_is_told_where_a_card_is),
+        cmocka_unit_test(strange_files_do_no_harm), cmocka_unit_test(nearest_code_is_of_the_same_maker),
         cmocka_unit_test(this_machine_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
