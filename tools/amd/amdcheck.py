@@ -34,7 +34,8 @@ class Use:
 
     @staticmethod
     def _others(tag, mine, before):
-        return (tag > before) & (tag != mine) & (tag != mine + 1)
+        recent = tag > before
+        return recent & (tag != mine) & (tag != mine + 1) if recent.any() else recent
 
     def words(s, at, mine, before, many, store):
         """at: (accesses, words), numbers of words. Which of them clash."""

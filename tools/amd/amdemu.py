@@ -190,30 +190,34 @@ class Launch(ScalarInstructions, VectorInstructions, MemoryInstructions, MatrixI
                     break  # control flow: pcs and states already set
 
     # -- scalar and vector access
+    def lanes_of(s, i):
+        """The mask in scalar registers i and, for 64 lanes, i + 1: a bool a lane."""
+        v = np.empty((s.n, s.L // 32), '<u4')
+        for j in range(s.L // 32):
+            v[:, j] = s.S[i + j][s.w]
+        return np.unpackbits(v.view(np.uint8), axis=1, bitorder='little').view(bool)
+
+    def put_lanes(s, i, m, w):
+        v = np.packbits(m, axis=1, bitorder='little').view('<u4')
+        for j in range(s.L // 32):
+            s.S[i + j][w] = v[:, j]
+
     def set_exec_from_E(s, w):
-        b = s.E[w].astype(U64) << np.arange(s.L, dtype=U64)
-        v = b.sum(1, dtype=U64)
-        s.S[126][w] = lo(v)
-        s.S[127][w] = hi(v)
+        s.S[127][w] = 0
+        s.put_lanes(126, s.E[w], w)
         s.all_on = bool(s.E.all())
 
     def exec_changed(s):
-        v = u(s.S[126][s.w]) | (u(s.S[127][s.w]) << U64(32)) if s.L == 64 else u(s.S[126][s.w])
-        s.E[s.w] = ((v[:, None] >> np.arange(s.L, dtype=U64)) & U64(1)).astype(bool)
+        s.E[s.w] = s.lanes_of(126)
         s.all_on = bool(s.E.all())
 
     def mask64(s, o):  # per-lane bool from an sgpr mask operand
-        v = u(s.S[o.i][s.w]) | (u(s.S[o.i + 1][s.w]) << U64(32)) if s.L == 64 else u(s.S[o.i][s.w])
-        return ((v[:, None] >> np.arange(s.L, dtype=U64)) & U64(1)).astype(bool)
+        return s.lanes_of(o.i)
 
     def put_mask(s, o, m, w=None):
         if o.k == 'null':
             return
-        b = (m & s.E[s.w]).astype(U64) << np.arange(s.L, dtype=U64)
-        v = b.sum(1, dtype=U64)
-        s.S[o.i][s.w] = lo(v)
-        if s.L == 64:
-            s.S[o.i + 1][s.w] = hi(v)
+        s.put_lanes(o.i, m & s.E[s.w], s.w)
         if o.i in (126, 127):
             s.exec_changed()
 
