@@ -31,8 +31,9 @@ done
 if [ "$what" = kernels ]; then exec "$python" tools/amd/amdcover.py "$build/kernels.bin" "$target" "$build/amd-coverage"; fi
 
 if [ "$what" = interpreter ]; then
-  for clang in clang-19 clang-20 clang-21 clang-22 ''; do command -v "$clang" >/dev/null && break; done
-  [ -n "$clang" ] || skip "no clang of version 19 or later (apt-get install clang-19 lld-19)"
+  knows() { command -v "$1" >/dev/null && "$1" -x hip --cuda-device-only --offload-arch="$target" -nogpulib -nogpuinc -fsyntax-only /dev/null 2>/dev/null; }
+  for clang in clang-19 clang-20 clang-21 clang-22 ''; do knows "$clang" && break; done
+  [ -n "$clang" ] || skip "no clang that knows $target (apt-get install clang-19 lld-19; gfx950 needs 20)"
   PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tools/amd LLVM_OBJDUMP="$objdump" exec "$python" tests/amd/test_interpreter.py "$clang" "$target"
 fi
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from amdvalue import (
-    U32, I32, U64, I64, F32, F16, F64, bcast, h16, bh, fma, u, lo, hi, sx, popc, brev, clz, ctz, cvt_u32, cvt_i32, d64,
+    U32, I32, U64, I64, F32, F16, F64, bcast, h16, bh, bf, fma, u, lo, hi, sx, popc, brev, clz, ctz, cvt_u32, cvt_i32, d64,
     fmn, fmx, perm,
 )
 
@@ -180,7 +180,16 @@ op('v_alignbyte_b32', 'u:uuu', lambda a, b, c: lo(((u(a) << U64(32)) | u(b)) >> 
 op('v_bfm_b32', 'u:uu', lambda a, b: ((U32(1) << (a & s5)) - U32(1)) << (b & s5))
 op('v_pack_b32_f16', 'u:hh', lambda a, b: bh(a) | (bh(b) << U32(16)))
 op('v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32', 'u:ff', lambda a, b: bh(rtz16(a)) | (bh(rtz16(b)) << U32(16)))
+op('v_cvt_pk_f16_f32', 'u:ff', lambda a, b: bh(a.astype(F16)) | (bh(b.astype(F16)) << U32(16)))  # gfx950
+op('v_cvt_pk_bf16_f32', 'u:ff', lambda a, b: bf16_bits(a) | (bf16_bits(b) << U32(16)))
 op('v_cvt_pk_u16_u32', 'u:uu', lambda a, b: np.minimum(a, 65535) | (np.minimum(b, 65535) << U32(16)))
+
+
+def bf16_bits(a):
+    """Rounded to nearest even; not-a-number stays one."""
+    bits = bf(a)
+    near = (bits + U32(0x7FFF) + ((bits >> U32(16)) & U32(1))) >> U32(16)
+    return np.where(np.isnan(a), (bits >> U32(16)) | U32(0x40), near)
 
 
 def rtz16(a):
