@@ -17,12 +17,13 @@ backbone:
   - [-1, 1, Conv, [1024, 3, 2]]
   - [-1, 1, C3k2, [1024, True]]
   - [-1, 1, SPPF, [1024, 5, 3, True]]
+  - [-1, 1, C2PSA, [1024]]
 head:
   - [-1, 1, Conv, [1024, 3, 2]]
   - [-1, 1, nn.Upsample, [None, 2, nearest]]
-  - [[-1, 3], 1, Concat, [1]]
+  - [[-1, 4], 1, Concat, [1]]
   - [-1, 1, C3k2, [1024, False]]
-  - [[7], 1, Detect, [nc]]
+  - [[8], 1, Detect, [nc]]
 Y
 "$yolo" shapes dir="$work/shapes" n_train=4 n_val=1 size=64 >/dev/null
 for d in cpu "$device"; do
