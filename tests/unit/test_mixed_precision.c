@@ -57,6 +57,7 @@ typedef struct witness {
     int n_steps, n_epochs, interrupt_after_epochs;
     float first_mean; /* running mean of the first channel, after the run */
     bool told;        /* of a loss scale */
+    bool shifted;     /* a bias that the next batch norm takes out again has moved */
 } witness;
 
 static void on_step(void *user, const train_step *step) {
@@ -81,7 +82,9 @@ static void on_epoch(void *user, const train_epoch *epoch) {
 static ol_status run(const train_case_options *o, witness *w, char message[2048], float *first_weight) {
     train_case c = train_case_open(o);
     train_outcome outcome;
-    train_case_model(&c, tiny_model(&c.arena));
+    model *m = tiny_model(&c.arena);
+    const float *shift = tensor_f32(tensor_list_find(&m->state, "model.7.cv1.bn.bias")), before = shift[0];
+    train_case_model(&c, m);
     w->ctx = c.ctx;
     c.setup.user = w;
     c.setup.on_step = on_step;
@@ -89,6 +92,7 @@ static ol_status run(const train_case_options *o, witness *w, char message[2048]
     const ol_status status = train_run(&c.setup, &outcome);
     snprintf(message, 2048, "%s", ol_context_message(c.ctx));
     *first_weight = tensor_f32(tensor_list_find(&c.model->state, "model.0.conv.weight"))[0];
+    w->shifted = shift[0] < before || shift[0] > before;
     w->first_mean = tensor_f32(tensor_list_find(&c.model->state, "model.0.bn.running_mean"))[0];
     train_case_close(&c);
     return status;
@@ -127,6 +131,24 @@ static void the_first_step_finds_its_scale(void **state) {
     const double mean = fabs((double)w[1].first_mean / (double)w[0].first_mean - 1.0);
     if (norm > (has_half() ? 0.05 : 1e-5) || mean > (has_half() ? 0.01 : 1e-6))
         fail_msg("gradient norm off by %.1e, running mean by %.1e", norm, mean);
+    scratch_destroy(&s);
+}
+
+/* What rounding leaves of a gradient that is zero is no reason to move, by the whole rate with Adam's rule. */
+static void biases_that_change_nothing_rest(void **state) {
+    (void)state;
+    static const char *const settings[] = {SMALL, "optimizer=AdamW", "nbs=2", NULL};
+    static const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    scratch s = scratch_create(NULL, NULL);
+    train_case_options o = {.data = tiny_set(&s, 4, 1), .settings = settings};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char message[2048];
+        float weight;
+        witness w = {0};
+        o.compute = types[i];
+        if (run(&o, &w, message, &weight) != OL_OK) fail_msg("%s", message);
+        assert_int_equal(w.shifted, types[i] == DTYPE_F32);
+    }
     scratch_destroy(&s);
 }
 
@@ -469,6 +491,7 @@ int main(void) {
         cmocka_unit_test(without_scaling_the_first_overflow_is_one_too_many),
         cmocka_unit_test(scaled_losses_train_as_unscaled_ones),
         cmocka_unit_test(the_first_step_finds_its_scale),
+        cmocka_unit_test(biases_that_change_nothing_rest),
         cmocka_unit_test(an_overflow_skips_the_step),
         cmocka_unit_test(too_many_skipped_steps_end_the_run),
         cmocka_unit_test(a_useless_scale_in_a_file_is_passed_over),
