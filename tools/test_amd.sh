@@ -50,11 +50,9 @@ export AMDEMU_COVERAGE="$build/amd-coverage/$target-$what${1:+-$1}"
 rm -f "$AMDEMU_COVERAGE"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 # the interpreter's products are tiny
 
+tests/support/has_code.sh "$build/yolo" "$target" || skip "this build has no device code for $target (-DONELOOK_GPU_TARGETS chose others, or clang-19 was missing)"
 checks="$("$build/yolo" checks)"
-row="$(grep '^Device hip:0' <<<"$checks")" || { echo "test_amd: the double of AMD's runtime shows no device:"; echo "$checks"; exit 1; } >&2
-case "$row" in
-  *'no code for its architecture'*) skip "this build has no device code for $target (-DONELOOK_GPU_TARGETS chose others, or clang-19 was missing)" ;;
-esac
+grep '^Device hip:0' <<<"$checks" | grep -v 'no code for its architecture' >/dev/null || { echo "test_amd: the double of AMD's runtime shows no device that can be used:"; echo "$checks"; exit 1; } >&2
 
 case "$what" in
   ops)

@@ -3,13 +3,13 @@
 # What a prediction hands to NVIDIA's driver, which a stand-in notes: compiling takes it seconds, so it gets the kernels that are
 # launched and no others, at once; and no device is started that is only looked at.
 set -u
-yolo="$(realpath "$1")"
+yolo="$(realpath "$1")" code="$(realpath "$(dirname "$0")/../support/has_code.sh")"
 export LD_LIBRARY_PATH="$(realpath "$2")_cuda" CUDA_DOUBLE_MB=512 CUDA_DOUBLE_VERSION=13000 CUDA_DOUBLE_DEVICES=sm_90 LC_ALL=C.UTF-8 NO_COLOR=1
 unset CUDA_VISIBLE_DEVICES
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
-if "$yolo" checks | grep -qE "no GPU code|no code for its architecture"; then echo "skipped: this build has no code for NVIDIA's cards"; exit 77; fi
+if ! "$code" "$yolo" ptx; then echo "skipped: this build has no code for NVIDIA's cards"; exit 77; fi
 failures=0
 wrong() { echo "WRONG: $*"; failures=$((failures + 1)); }
 "$yolo" shapes dir="$scratch/shapes" n_train=2 n_val=1 size=64 >/dev/null

@@ -5,12 +5,12 @@
 # the host waits for the copy of the next pictures and for the step before, never for the step itself.
 set -u
 few="$(realpath "$(dirname "$0")/../fixtures/few.yaml")"
-yolo="$(realpath "$1")"
+yolo="$(realpath "$1")" code="$(realpath "$(dirname "$0")/../support/has_code.sh")"
 export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_MB=512
 unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-if "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
+if ! "$code" "$yolo" gfx942; then echo "skipped: this build has no code for gfx942"; exit 77; fi
 failures=0
 few_steps=8 many_steps=60 # of nbs: gradients that wait would be saved
 calls() { # steps, settings …

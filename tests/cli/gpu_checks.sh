@@ -2,10 +2,10 @@
 # usage: gpu_checks.sh path/to/yolo folder/of/doubles
 # 'yolo checks' and device= with AMD devices that a stand-in for the runtime shows.
 set -u
-yolo="$(realpath "$1")"
+yolo="$(realpath "$1")" code="$(realpath "$(dirname "$0")/../support/has_code.sh")"
 export LD_LIBRARY_PATH="$2" LC_ALL=C.UTF-8 NO_COLOR=1 CUDA_VISIBLE_DEVICES=-1
 unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION
-if HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
+if ! "$code" "$yolo" gfx942; then echo "skipped: this build has no code for gfx942"; exit 77; fi
 failures=0
 # expect TEXT COMMAND…: the output holds TEXT, literally
 expect() {
@@ -60,6 +60,10 @@ for text in 3 hip:3 0,7 cuda:9 -1,-1,-1,-1; do wrong "$text" "this machine has 3
 for text in 0,0 0,hip:1 0,-1,1,2; do wrong "$text" "twice"; done
 wrong npu:0 "are unknown to Onelook"
 expect "hip:1: error 801" HIP_VISIBLE_DEVICES=4,6 HIP_DOUBLE_DEVICES=gfx942,gfx942 "$yolo" selftest device=6 # the second of the visible ones
+# of two that are equally busy the first; an integrated one with code before a card without
+expect "hip:0: error 801" HIP_DOUBLE_DEVICES=gfx942,gfx942 HIP_DOUBLE_FREE=7,7 "$yolo" selftest device=-1
+expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx803,gfx942i "$yolo" selftest device=0
+expect "hip:1: error 801" HIP_DOUBLE_DEVICES=gfx803,gfx942i HIP_DOUBLE_FREE=7,3 "$yolo" selftest device=-1
 # the least busy one has code and is no integrated one, whatever memory others have
 expect "hip:2: error 801" HIP_DOUBLE_DEVICES=gfx803,gfx942i,gfx942 HIP_DOUBLE_FREE=15,14,1 "$yolo" selftest device=-1
 # a runtime where AMD's packages put it, which the loader does not know

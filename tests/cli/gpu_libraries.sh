@@ -3,11 +3,11 @@
 # Versions of the vendors' libraries, libraries that lack functions, and devices that do not answer.
 set -u
 few="$(realpath "$(dirname "$0")/../fixtures/few.yaml")"
-yolo="$(realpath "$1")"
+yolo="$(realpath "$1")" code="$(realpath "$(dirname "$0")/../support/has_code.sh")"
 doubles="$(realpath "$2")"
 export LC_ALL=C.UTF-8 NO_COLOR=1
 unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION LD_LIBRARY_PATH
-if LD_LIBRARY_PATH="$doubles" HIP_DOUBLE_DEVICES=gfx942 "$yolo" checks | grep -q "no code for its architecture"; then echo "skipped: this build has no code for gfx942"; exit 77; fi
+if ! "$code" "$yolo" gfx942; then echo "skipped: this build has no code for gfx942"; exit 77; fi
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -110,6 +110,7 @@ grep -q '^conv2d f16 .* WRONG' "$work/report.txt" && grep -q '^Verdict .* FAILED
 cuda() { machine "$1" CUDA_DOUBLE_MB=512 CUDA_DOUBLE_LOG="$work/calls" "${@:2}"; }
 cuda cuda CUDA_DOUBLE_DEVICES=sm_90,sm_120
 expect "Device cuda:0          NVIDIA double 0, sm_90, 512 MiB, CUDA driver 12.8" checks
+refuse "12.80" checks
 expect "Device cuda:1          NVIDIA double 1, sm_120, 512 MiB, CUDA driver 12.8" checks
 refuse "PyTorch calls" checks
 trains some cuGraphLaunch cuda:0
