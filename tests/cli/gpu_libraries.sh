@@ -38,6 +38,18 @@ trains() { # how many times the function named first must be called: "none" or "
   calls="$(grep -cx "$2" "$work/calls")"
   case "$1" in none) [ "$calls" = 0 ] ;; *) [ "$calls" -gt 0 ] ;; esac || bad "with ${setting[*]}: $2 was called $calls times" "$out"
   [ -f "$work/run/weights/last.pt" ] || bad "with ${setting[*]}: no last.pt" "$out"
+  gives_back
+}
+# What a run took from the driver it has given back.
+gives_back() {
+  local pair
+  for pair in hipMalloc,hipFree hipHostMalloc,hipHostFree hipStreamCreateWithFlags,hipStreamDestroy hipEventCreateWithFlags,hipEventDestroy \
+    hipModuleLoadData,hipModuleUnload hipStreamEndCapture,hipGraphDestroy hipGraphInstantiate,hipGraphExecDestroy cuMemAlloc_v2,cuMemFree_v2 \
+    cuMemHostAlloc,cuMemFreeHost cuStreamCreate,cuStreamDestroy_v2 cuEventCreate,cuEventDestroy_v2 cuModuleLoadData,cuModuleUnload \
+    cuStreamEndCapture,cuGraphDestroy cuGraphInstantiateWithFlags,cuGraphExecDestroy; do
+    [ "$(grep -cx "${pair%,*}" "$work/calls")" = "$(grep -cx "${pair#*,}" "$work/calls")" ] ||
+      bad "with ${setting[*]}: ${pair%,*} and ${pair#*,} are not called equally often" "$(sort "$work/calls" | uniq -c | sort -rn)"
+  done
 }
 hip() { machine "$1" HIP_DOUBLE_MB=512 HIP_DOUBLE_LOG="$work/calls" "${@:2}"; }
 
@@ -53,6 +65,15 @@ hip hip5+hip6+hip7 HIP_DOUBLE_DEVICES=gfx942
 expect "HIP runtime 7.0" checks
 hip hip5+hip6 HIP_DOUBLE_DEVICES=gfx942
 expect "HIP runtime 6.4" checks
+# a library that lacks another one is there, and names it
+mkdir "$work/broken"
+LC_ALL=C sed 's/libc\.so\.6/libq.so.6/' "$doubles/libamdhip64.so.6" >"$work/broken/libamdhip64.so.6"
+setting=(LD_LIBRARY_PATH="$work/broken")
+expect "the AMD HIP runtime does not load (libamdhip64.so.6: libq.so.6: " checks
+refuse "the AMD HIP runtime is not installed" checks
+setting=(LD_LIBRARY_PATH="$work/none")
+expect "the AMD HIP runtime is not installed (not found: libamdhip64.so.7, libamdhip64.so.6, libamdhip64.so.5, " checks
+refuse "does not load" checks
 # what is optional: a library without one of the functions for graphs gets its launches one by one
 hip no_graphs HIP_DOUBLE_DEVICES=gfx942
 trains none hipGraphLaunch hip:0

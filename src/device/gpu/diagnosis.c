@@ -102,8 +102,8 @@ static bool amd_too_old(report *r) {
     const devices_driver *hip = &r->facts.q->survey.hip;
     if (!hip->found || strstr(hip->message, "older") == NULL) return false;
     text_printf(&r->what, "%s", hip->message);
-    text_printf(&r->remedy, "update AMD's HIP runtime to version 5 or later (6 for cards of 2022 and later, 6.4 for "
-                            "the RX 9000 series)");
+    text_printf(&r->remedy, "update AMD's HIP runtime to version 5 or later (5.5 for the RX 7000 series, 6.4 for the "
+                            "RX 9000 series)");
     return true;
 }
 

@@ -94,21 +94,23 @@ CALL(cuCtxSetCurrent, (void *context)) {
 CALL(cuMemsetD8Async, (void *p, unsigned char byte, size_t bytes, void *stream)) {
     (void)stream;
     BEGIN;
+    if (!is_inside(p, bytes)) return INVALID;
     memset(p, byte, bytes);
-    return 0;
-}
-static int copied(void *to, const void *from, size_t bytes) {
-    BEGIN;
-    memmove(to, from, bytes);
     return 0;
 }
 CALL(cuMemcpyHtoDAsync_v2, (void *to, const void *from, size_t bytes, void *stream)) {
     (void)stream;
-    return copied(to, from, bytes);
+    BEGIN;
+    if (!is_inside(to, bytes) || is_inside(from, 1)) return INVALID;
+    memmove(to, from, bytes);
+    return 0;
 }
 CALL(cuMemcpyDtoHAsync_v2, (void *to, const void *from, size_t bytes, void *stream)) {
     (void)stream;
-    return copied(to, from, bytes);
+    BEGIN;
+    if (!is_inside(from, bytes) || is_inside(to, 1)) return INVALID;
+    memmove(to, from, bytes);
+    return 0;
 }
 CALL(cuModuleLoadDataEx, (void **made, const char *image, unsigned n, const int *options, void *const *values)) {
     BEGIN;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define SHOWN __attribute__((visibility("default")))
+enum { TO_DEVICE = 1, TO_HOST = 2, NON_BLOCKING = 1, RELAXED = 2 };
 enum { NO_DEVICE = 100, NOT_SUPPORTED = 801 };
 #ifndef DOUBLE_IS_CUDA
 #define ENV(name) getenv("HIP_DOUBLE_" name)
@@ -175,9 +176,24 @@ static int call(const char *name) {
     return n == at || (n > at && ENV("LOST") != NULL) ? atoi(colon != NULL ? colon + 1 : "719") : 0;
 }
 
-/* Sizes stand before the blocks. */
+/* Stands before each block of the device's memory. */
+typedef struct block_head {
+    struct block_head *next;
+    size_t bytes;
+} block_head;
 enum { HEAD = 256 };
+static block_head *blocks;
 static size_t in_use;
+
+/* Are these bytes the device's? */
+static int is_inside(const void *p, size_t bytes) {
+    const uintptr_t at = (uintptr_t)p;
+    for (const block_head *b = blocks; b != NULL; b = b->next) {
+        const uintptr_t start = (uintptr_t)b + HEAD;
+        if (at >= start && at + bytes <= start + b->bytes) return 1;
+    }
+    return 0;
+}
 
 static size_t room(void) {
     const char *mib = ENV("MB");
@@ -210,22 +226,27 @@ static int refuse(size_t bytes) {
 CALL(hipMalloc, (void **p, size_t bytes)) {
     BEGIN;
     if (bytes > room() - in_use) return refuse(bytes);
-    unsigned char *block = calloc(1, bytes + HEAD);
+    block_head *block = calloc(1, bytes + HEAD);
     if (block == NULL) return OUT_OF_MEMORY;
-    memcpy(block, &bytes, sizeof bytes);
+    *block = (block_head){blocks, bytes};
+    blocks = block;
     in_use += bytes;
-    *p = block + HEAD;
+    *p = (unsigned char *)block + HEAD;
     return 0;
 }
 CALL(hipFree, (void *p)) {
-    size_t bytes = 0;
-    if (p != NULL) { /* also when the device is lost: nothing of ours may leak then */
-        memcpy(&bytes, (unsigned char *)p - HEAD, sizeof bytes);
-        in_use -= bytes;
-        free((unsigned char *)p - HEAD);
+    int found = p == NULL;
+    for (block_head **at = &blocks; p != NULL && *at != NULL; at = &(*at)->next) {
+        block_head *block = *at; /* also when the device is lost: nothing of ours may leak then */
+        if ((unsigned char *)block + HEAD != p) continue;
+        *at = block->next;
+        in_use -= block->bytes;
+        free(block);
+        found = 1;
+        break;
     }
     BEGIN;
-    return 0;
+    return found ? 0 : INVALID;
 }
 CALL(hipHostMalloc, (void **p, size_t bytes, unsigned flags)) {
     (void)flags;
@@ -242,12 +263,15 @@ CALL(hipHostFree, (void *p)) {
 CALL(hipMemsetAsync, (void *p, int byte, size_t bytes, void *stream)) {
     (void)stream;
     BEGIN;
+    if (!is_inside(p, bytes)) return INVALID;
     memset(p, byte, bytes);
     return 0;
 }
 CALL(hipMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) {
-    (void)kind, (void)stream;
+    (void)stream;
     BEGIN;
+    if (kind != TO_DEVICE && kind != TO_HOST) return INVALID;
+    if (!is_inside(kind == TO_DEVICE ? to : from, bytes) || is_inside(kind == TO_DEVICE ? from : to, 1)) return INVALID;
     memmove(to, from, bytes);
     return 0;
 }
@@ -281,9 +305,10 @@ CALL(hipModuleGetFunction, (void **made, void *module, const char *name)) {
 }
 CALL(hipModuleLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                              unsigned shared, void *stream, void **parameters, void **extra)) {
-    (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)parameters;
-    (void)extra;
+    (void)shared, (void)stream;
     BEGIN;
+    if (gx < 1 || gy < 1 || gz < 1 || gx > 0x7fffffff || gy > 65535 || gz > 65535) return INVALID;
+    if (bx < 1 || bx > 1024 || by != 1 || bz != 1 || parameters == NULL || extra != NULL) return INVALID;
     if (f == &astray) abort();
     return 0;
 }
@@ -318,8 +343,21 @@ CALL(hipFuncGetAttribute, (int *value, int attribute, void *function)) {
         BEGIN;                                                                                                         \
         return 0;                                                                                                      \
     }
-MAKER(hipStreamCreateWithFlags, (void **made))
-MAKER(hipEventCreateWithFlags, (void **made))
+CALL(hipStreamCreateWithFlags, (void **made, unsigned flags)) {
+    BEGIN;
+    *made = &nothing;
+    return flags == NON_BLOCKING ? 0 : INVALID; /* not ordered with the default stream */
+}
+CALL(hipEventCreateWithFlags, (void **made, unsigned flags)) {
+    BEGIN;
+    *made = &nothing;
+    return flags == 0 ? 0 : INVALID; /* with times */
+}
+CALL(hipStreamBeginCapture, (void *stream, int mode)) {
+    (void)stream;
+    BEGIN;
+    return mode == RELAXED ? 0 : INVALID; /* other threads may use the driver meanwhile */
+}
 MAKER(hipGraphInstantiate, (void **made))
 TAKER(hipStreamDestroy)
 TAKER(hipStreamSynchronize)
@@ -327,7 +365,6 @@ TAKER(hipEventDestroy)
 TAKER(hipEventRecord)
 TAKER(hipEventSynchronize)
 TAKER(hipModuleUnload)
-TAKER(hipStreamBeginCapture)
 TAKER(hipGraphDestroy)
 TAKER(hipGraphExecDestroy)
 TAKER(hipGraphLaunch)

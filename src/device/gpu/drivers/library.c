@@ -32,6 +32,7 @@ void gpu_library_close(void *library) {
 }
 #else
 #include <dlfcn.h>
+#include <unistd.h>
 
 static void *library_load(const char *name) {
     /* drivers start threads of their own: once loaded they stay */
@@ -44,8 +45,11 @@ static void *library_symbol(void *library, const char *name) {
 
 static void library_complaint(const char *name, bool *absent, char *out, size_t out_bytes) {
     const char *said = dlerror();
-    *absent = said != NULL && strstr(said, "cannot open shared object file") != NULL &&
-              strncmp(said, name, strlen(name)) == 0;
+    const size_t n = strlen(name);
+    /* The words are in the user's language; whose they are is not: of a file that was found they begin with its path, of
+     * one that it lacks with that one's name. */
+    const bool is_own = said != NULL && strncmp(said, name, n) == 0 && said[n] == ':';
+    *absent = is_own && (strchr(name, '/') == NULL || access(name, F_OK) != 0);
     snprintf(out, out_bytes, "%s", said != NULL ? said : "?");
 }
 
