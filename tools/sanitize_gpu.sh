@@ -29,20 +29,25 @@ plain() { # type, program: right without the tool, and its code compiled for wha
   local log="$out/plain-$1-$2.log"
   ONELOOK_TEST_COMPUTE="$1" timeout "$(left)" "tests/$2" >"$log" 2>&1 || echo "$2 in $1 fails without the tool already: $(tail -1 "$log")"
 }
+training() { # folder, type: mixed precision, MuSGD, averages, validation, as one step of a user's run does them
+  mkdir -p "$1" && ./yolo shapes dir="$1/set" n_train=8 n_val=2 size=64 &&
+    ./yolo detect train model="$source/tests/fixtures/few.yaml" data="$1/set/data.yaml" epochs=2 batch=4 nbs=4 imgsz=64 optimizer=MuSGD amp="$([ "$2" = bf16 ] && echo bf16 || echo True)" \
+      plots=False device="$ONELOOK_TEST_DEVICE" project="$1" name=run && echo "1 test(s)."
+}
 run() { # tool, type, program, part of the op table or of the program: a number, the name of a test, -name of one that is left out
-  local log="$out/$1-$2-$3${4:+-$4}.log" start rc=0 more=() command=("tests/$3") part='' only='' skip=''
+  local log="$out/$1-$2-$3${4:+-$4}.log" start rc=0 limit=20 more=() command=("tests/$3") part='' only='' skip=''
   case "${4:-}" in [0-9]*) part="$4/$parts" ;; -*) skip="${4#-}" ;; *) only="${4:-}" ;; esac
   start="$(date +%s)"
   [ "$(left)" -gt 5 ] || { echo "not run  $1 $3 $2 ${4:-}: no time left" >"$log.sum"; return; }
   [ "$1" != memcheck ] || more=(--leak-check full --padding 256)
-  [ "$1" != initcheck ] || more=(--print-limit 100000)
+  [ "$1" != initcheck ] || limit=100000
   [ "$3" != program ] || command=("$source/tools/test_device.sh" ./yolo "$ONELOOK_TEST_DEVICE")
-  [ "$3" != trajectory ] || command=(tests/trajectory "$only")
+  [ "$3" != training ] || command=(bash -c "training '$out/training-$1-$2' '$2'")
   [ -z "$part" ] || export ONELOOK_TEST_PART="$part"
   [ -z "$only" ] || export ONELOOK_TEST_ONLY="$only"
   [ -z "$skip" ] || export ONELOOK_TEST_SKIP="$skip"
   ONELOOK_TEST_COMPUTE="$2" timeout "$(left)" "$tool" --tool "$1" --target-processes all --error-exitcode 9 \
-    --print-limit 20 "${more[@]}" "${command[@]}" >"$log" 2>&1 || rc=$?
+    --print-limit "$limit" "${more[@]}" "${command[@]}" >"$log" 2>&1 || rc=$?
   # A copy to the host may bring rows beyond the counted ones, which nobody reads (gpu_select.c): what kernels read is judged.
   if [ "$1" = initcheck ] && [ "$rc" = 9 ] && ! grep -q 'Uninitialized __' "$log" && grep -q 'PASSED' "$log"; then rc=0; sed -i 's/ERROR SUMMARY.*/ERROR SUMMARY: 0 errors in kernels/' "$log"; fi
   if [ "$rc" = 0 ] && ! grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | grep -qvE 'SUMMARY: 0 (errors|hazards)'; then verdict=clean; else verdict=FINDINGS; fi
@@ -50,7 +55,7 @@ run() { # tool, type, program, part of the op table or of the program: a number,
   echo "$verdict  $1 $3 $2 ${4:-}: exit code $rc, $(($(date +%s) - start)) s; $(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | sed 's/=* *//' | sort | uniq -c | sort -rn | head -2 | paste -sd' '); $(grep -oE '[0-9]+ of [0-9]+ cases|[0-9]+ test\(s\)\.$|agrees with the CPU' "$log" | tail -1)" >"$log.sum"
 }
 export parts
-export -f run plain left
+export -f run plain left training
 
 # The tool sees this device and finds what is there to be found.
 timeout 60 "$tool" --tool memcheck --error-exitcode 9 tests/overrun >"$out/overrun.txt" 2>&1
@@ -76,11 +81,8 @@ echo "right without the tool; $(left) s left"
         *) echo "$check f32 $program" ;;
       esac
     done
-    # the same kernels as in the other tests, many times: resume_is_bit_equal
-    for name in a_run_leaves_its_files steps_read_late_are_the_same_steps steady_steps_allocate_nothing frozen_layers_keep_their_weights \
-      an_epoch_reports_the_mean_of_its_batches a_loss_that_is_not_finite_names_its_origin; do echo "$check f32 test_trainer $name"; done
     echo "$check f32 program"
-    echo "$check f16 trajectory shapes-musgd"
+    for type in f16 bf16; do echo "$check $type training"; done # test_trainer has the same kernels a thousand times, which takes minutes
   done
   echo "memcheck f32 test_device_select test_full_size"
   for ((part = 0; part < parts; part++)); do echo "synccheck f16 test_ops $part"; echo "initcheck f16 test_ops $part"; done
@@ -91,5 +93,5 @@ cat "$out"/*.sum | sort >"$out/summary"
 grep -v '^clean' "$out/summary" | head -40
 grep -hE '========= (Error|Warning|Invalid|Program hit|Leaked|Uninitialized|Barrier|Potential)' "$out"/*.log | sed 's/0x[0-9a-f]*/0x…/g; s/([0-9,]*)/()/g' | sort | uniq -c | sort -rn | head -20
 echo "$(grep -c '^clean' "$out/summary") of $(wc -l <"$out/list") runs clean; $(left) s left"
-rm -rf "$out/cache"
+rm -rf "$out/cache" "$out"/training-*
 ! grep -qv '^clean' "$out/summary"
