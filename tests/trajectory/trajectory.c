@@ -66,15 +66,16 @@ static void on_step(void *user, const train_step *step) {
     const double norm = value_as_double(value_get(recorded, "grad_norm")),
                  loss = value_as_double(value_get(recorded, "loss"));
     compare(r, "loss of step", r->n_steps, step->loss, loss, r->limit.items * fabs(loss));
-    if (!step->skipped) compare(r, "gradient norm of step", r->n_steps, step->grad_norm, norm, r->limit.norm * norm);
+    compare(r, "gradient norm of step", r->n_steps, step->grad_norm, norm, r->limit.norm * norm);
     compare(r, "epoch of step", r->n_steps, step->epoch, value_as_double(value_get(recorded, "epoch")), 0.0);
     for (int g = 0; g < step->n_groups; g++) {
         compare(r, "learning rate of step", r->n_steps, step->lr[g], list_number(recorded, "lr", (size_t)g), 1e-6);
         compare(r, "momentum of step", r->n_steps, step->momentum[g], list_number(recorded, "momentum", (size_t)g),
                 1e-6);
     }
-    printf("step %zu: items within %.1e, gradient norm within %.1e%s\n", r->n_steps + 1, worst,
-           fabs(step->grad_norm - norm) / norm, step->skipped ? ", skipped" : "");
+    printf("step %zu: items within %.1e, gradient norm within %.1e, loss scale %g%s\n", r->n_steps + 1, worst,
+           fabs(step->grad_norm - norm) / norm, step->loss_scale, step->skipped ? ", skipped" : "");
+    if (step->skipped) r->n_failed++; /* the scale begins where no step is lost */
     r->worst[0] = fmax(r->worst[0], worst);
     r->n_steps++;
 }
