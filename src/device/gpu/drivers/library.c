@@ -46,8 +46,8 @@ static void *library_symbol(void *library, const char *name) {
 static void library_complaint(const char *name, bool *absent, char *out, size_t out_bytes) {
     const char *said = dlerror();
     const size_t n = strlen(name);
-    /* The words are in the user's language; whose they are is not: of a file that was found they begin with its path, of
-     * one that it lacks with that one's name. */
+    /* The words are in the user's language; whose they are is not: of a file that was found they begin with its path,
+     * of one that it lacks with that one's name. */
     const bool is_own = said != NULL && strncmp(said, name, n) == 0 && said[n] == ':';
     *absent = is_own && (strchr(name, '/') == NULL || access(name, F_OK) != 0);
     snprintf(out, out_bytes, "%s", said != NULL ? said : "?");
