@@ -6,7 +6,7 @@ few="$(realpath "$(dirname "$0")/../fixtures/few.yaml")"
 yolo="$(realpath "$1")" code="$(realpath "$(dirname "$0")/../support/has_code.sh")"
 doubles="$(realpath "$2")"
 export LC_ALL=C.UTF-8 NO_COLOR=1
-unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION LD_LIBRARY_PATH
+unset HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL HSA_OVERRIDE_GFX_VERSION ROCM_PATH LD_LIBRARY_PATH
 if ! "$code" "$yolo" gfx942; then echo "skipped: this build has no code for gfx942"; exit 77; fi
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -45,7 +45,7 @@ gives_back() {
   local pair
   for pair in hipMalloc,hipFree hipHostMalloc,hipHostFree hipStreamCreateWithFlags,hipStreamDestroy hipEventCreateWithFlags,hipEventDestroy \
     hipModuleLoadData,hipModuleUnload hipStreamEndCapture,hipGraphDestroy hipGraphInstantiate,hipGraphExecDestroy cuMemAlloc_v2,cuMemFree_v2 \
-    cuMemHostAlloc,cuMemFreeHost cuStreamCreate,cuStreamDestroy_v2 cuEventCreate,cuEventDestroy_v2 cuModuleLoadData,cuModuleUnload \
+    cuMemHostAlloc,cuMemFreeHost cuDevicePrimaryCtxRetain,cuDevicePrimaryCtxRelease_v2 cuStreamCreate,cuStreamDestroy_v2 cuEventCreate,cuEventDestroy_v2 cuModuleLoadData,cuModuleUnload \
     cuStreamEndCapture,cuGraphDestroy cuGraphInstantiateWithFlags,cuGraphExecDestroy; do
     [ "$(grep -cx "${pair%,*}" "$work/calls")" = "$(grep -cx "${pair#*,}" "$work/calls")" ] ||
       bad "with ${setting[*]}: ${pair%,*} and ${pair#*,} are not called equally often" "$(sort "$work/calls" | uniq -c | sort -rn)"
@@ -73,6 +73,7 @@ expect "the AMD HIP runtime does not load (libamdhip64.so.6: libq.so.6: " checks
 refuse "the AMD HIP runtime is not installed" checks
 setting=(LD_LIBRARY_PATH="$work/none")
 expect "the AMD HIP runtime is not installed (not found: libamdhip64.so.7, libamdhip64.so.6, libamdhip64.so.5, " checks
+expect ", /opt/rocm/lib/libamdhip64.so.7, /opt/rocm/lib/libamdhip64.so.6, /opt/rocm/lib/libamdhip64.so.5)" checks
 refuse "does not load" checks
 # what is optional: a library without one of the functions for graphs gets its launches one by one
 hip no_graphs HIP_DOUBLE_DEVICES=gfx942

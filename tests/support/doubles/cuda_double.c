@@ -80,11 +80,11 @@ CALL(cuDevicePrimaryCtxRetain, (void **context, int device)) {
     LOOK(device);
     code_note("context", "");
     *context = &contexts[device];
-    return 0;
+    return ENV("MB") != NULL ? call(__func__) : 0;
 }
 CALL(cuDevicePrimaryCtxRelease_v2, (int device)) {
     LOOK(device);
-    return 0;
+    return ENV("MB") != NULL ? call(__func__) : 0;
 }
 CALL(cuCtxSetCurrent, (void *context)) {
     current = (int)((char *)context - contexts);
