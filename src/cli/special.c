@@ -85,8 +85,15 @@ static bool number_of(program *p, const char *name, long fallback, long low, lon
     return false;
 }
 
-/* Refuses arguments that are none of the word's own; `listed` says which there are. */
+/* Refuses arguments that are none of the word's own, and words without a name: 'yolo selftest hip:0' must not test
+ * another device. `listed` says which there are. */
 static bool only_own_arguments(program *p, const char *word, const char *const *names, size_t n, const char *listed) {
+    if (p->command.n_words > 0) {
+        terminal_logf(&p->terminal, OL_LOG_ERROR,
+                      "'%.100s' means nothing to 'yolo %s'; arguments have the form %s=…, there are %s",
+                      p->command.words[0], word, names[0], listed);
+        return false;
+    }
     for (size_t i = 0; i < p->command.n_pairs; i++) {
         size_t known = 0;
         while (known < n && strcmp(names[known], p->command.pairs[i].key) != 0) known++;

@@ -43,6 +43,9 @@ picture="$(find shapes/images/val -type f | sort | head -1)"
 model=model=yolo26n.yaml
 
 # --- arguments
+bad "'hip:0' means nothing to 'yolo selftest'; arguments have the form device=" selftest hip:0
+bad "'device' means nothing to 'yolo selftest'" selftest --device cpu
+bad "'here' means nothing to 'yolo shapes'; arguments have the form dir=" shapes here n_train=1
 bad "'modle' is not a valid YOLO argument" predict modle=x
 bad "'frobnicate' is not a valid YOLO argument" frobnicate
 bad "'imgsz' is a valid YOLO argument but is missing an '=' sign" predict imgsz

@@ -158,8 +158,13 @@ done
 cuda cuda CUDA_DOUBLE_DEVICES=sm_90 CUDA_DOUBLE_REFUSE=cuDriverGetVersion:999
 expect "CUDA driver of unknown version" checks
 # error numbers that mean that the card is in use or gone
-cuda cuda CUDA_DOUBLE_DEVICES=sm_90 CUDA_DOUBLE_FAIL=40:719 CUDA_DOUBLE_LOST=1
-expect "cuda:0: error 719" selftest device=0
+for row in "214 memory has an error" "222 update it" "700 please report it" "702 watchdog" "709 was reset" "710 stopped itself" "718 outside its code" \
+  "719 lost or reset" "999 has lost the device"; do
+  cuda cuda CUDA_DOUBLE_DEVICES=sm_90 CUDA_DOUBLE_FAIL="40:${row%% *}" CUDA_DOUBLE_LOST=1
+  out="$(said selftest device=0 model=None report=None)" && bad "a lost device passes" "$out"
+  [[ "$out" == *"cuda:0: error ${row%% *} while "*": the double's error: "*"${row#* }"* ]] || bad "error ${row%% *}: no meaning" "$out"
+  [[ "$out" == *"Verdict                 FAILED "* ]] || bad "error ${row%% *}: no verdict" "$out"
+done
 
 # both vendors in one machine
 both() { machine hip6+cuda HIP_DOUBLE_DEVICES="$1" CUDA_DOUBLE_DEVICES="$2"; }
