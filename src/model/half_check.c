@@ -141,6 +141,13 @@ static ol_status side_run(ol_context *ctx, runner *r, const uint8_t *images, int
     return batch_time(r, images, n, h, w, seconds);
 }
 
+void half_judge_times(half_report *r) {
+    if (!r->passed || r->seconds_half <= SLOWER * r->seconds_f32) return;
+    r->passed = false;
+    snprintf(r->why, sizeof r->why, "it is slower than fp32 on this device: %.2f instead of %.2f ms a batch",
+             r->seconds_half * 1e3, r->seconds_f32 * 1e3);
+}
+
 ol_status half_check(ol_context *ctx, device *dev, const model *m, dtype compute, int n, int h, int w,
                      half_report *out) {
     const int stride = m->strides[m->n_levels - 1], channels = m->desc.channels;
@@ -166,12 +173,7 @@ ol_status half_check(ol_context *ctx, device *dev, const model *m, dtype compute
         half_compare(prediction[0], prediction[1], result.rows, result.anchors, out);
         out->seconds_f32 = seconds[0];
         out->seconds_half = seconds[1];
-        if (out->passed && seconds[1] > SLOWER * seconds[0]) {
-            out->passed = false;
-            snprintf(out->why, sizeof out->why,
-                     "it is slower than fp32 on this device: %.2f instead of %.2f ms a batch", seconds[1] * 1e3,
-                     seconds[0] * 1e3);
-        }
+        half_judge_times(out);
     }
     for (int i = 0; i < 2; i++) mem_free(ctx, prediction[i]);
     mem_free(ctx, images);

@@ -18,6 +18,9 @@ typedef struct half_report {
 /* Two predictions (rows = 4 + nc, anchors) of one picture. Fills all but the seconds. */
 void half_compare(const float *full, const float *half, int rows, int anchors, half_report *out);
 
+/* With the times of both known: a type that computes slower than f32 does not pass. */
+void half_judge_times(half_report *r);
+
 /* Compares on a drawn picture of a size that stays the same from run to run, times n pictures of h x w. `compute`
  * slower than f32 does not pass. */
 ol_status half_check(ol_context *ctx, device *dev, const model *m, dtype compute, int n, int h, int w,

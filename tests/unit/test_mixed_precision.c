@@ -466,6 +466,20 @@ static void predictions_are_compared_where_they_matter(void **state) {
     assert_true(r.passed && r.n_rows == 10);
 }
 
+static void half_precision_must_not_be_slower(void **state) {
+    (void)state;
+    half_report r = {.passed = true, .seconds_f32 = 0.010, .seconds_half = 0.011};
+    half_judge_times(&r); /* noise */
+    assert_true(r.passed && r.why[0] == '\0');
+    r.seconds_half = 0.015;
+    half_judge_times(&r);
+    assert_false(r.passed);
+    assert_non_null(strstr(r.why, "slower than fp32 on this device: 15.00 instead of 10.00 ms"));
+    half_report other = {.passed = false, .seconds_f32 = 0.010, .seconds_half = 0.015, .why = "boxes differ"};
+    half_judge_times(&other); /* the first reason stays */
+    assert_string_equal(other.why, "boxes differ");
+}
+
 /* With the same type on both sides the predictions are the same to the bit. */
 static void a_model_agrees_with_itself(void **state) {
     (void)state;
@@ -487,6 +501,7 @@ static void a_model_agrees_with_itself(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_precision_must_not_be_slower),
         cmocka_unit_test(the_scale_follows_the_gradients),
         cmocka_unit_test(without_scaling_the_first_overflow_is_one_too_many),
         cmocka_unit_test(scaled_losses_train_as_unscaled_ones),
