@@ -128,6 +128,30 @@ out="$(said selftest device=0 report="$work/report.txt")" && bad "a card that co
 grep -q '^conv2d f16 .* WRONG' "$work/report.txt" && grep -q '^Verdict .* FAILED .* on HIP:0' "$work/report.txt" || bad "no report of a self-test that failed" "$out"
 [[ "$out" == *"do not train on it; please report it and attach $work/report.txt"* ]] || bad "no advice after a self-test that failed" "$out"
 
+# a card that goes while it predicts, validates or is checked for mixed precision: one error, exit code 1, nothing half-written
+hip hip6 HIP_DOUBLE_DEVICES=gfx942
+trains some hipGraphLaunch 0
+cp "$work/run/weights/last.pt" "$work/model.pt"
+goes() { # words of the program: the card is lost at a tenth, a third and half of the calls
+  local total part rc
+  rm -rf "$work/run"
+  hip hip6 HIP_DOUBLE_DEVICES=gfx942
+  out="$(said "$@")" || bad "a run without failures fails: $1" "$out"
+  total="$(wc -l <"$work/calls")"
+  for part in 10 3 2; do
+    rm -rf "$work/run"
+    hip hip6 HIP_DOUBLE_DEVICES=gfx942 HIP_DOUBLE_LOST=1 HIP_DOUBLE_FAIL="$((total / part)):719"
+    rc=0
+    out="$(said "$@")" || rc=$?
+    [ "$rc" = 1 ] && [ "$(grep -c '^ERROR.*hip:0: error 719' <<<"$out")" = 1 ] || bad "$1, lost at 1/$part: exit code $rc" "$out"
+    [ -z "$(find "$work/run" -name '*tmp*' 2>/dev/null)" ] || bad "$1, lost at 1/$part: files are left over" "$out"
+  done
+}
+place=(project="$work" name=run exist_ok=True device=0 imgsz=64)
+goes predict model="$work/model.pt" source="$work/shapes/images/train" conf=0.001 save_txt=True "${place[@]}"
+goes val model="$work/model.pt" data="$work/shapes/data.yaml" plots=False save_json=True "${place[@]}"
+goes train model="$few" data="$work/shapes/data.yaml" epochs=1 batch=2 workers=0 plots=False amp=True val=False "${place[@]}"
+
 # NVIDIA's driver
 cuda() { machine "$1" CUDA_DOUBLE_MB=512 CUDA_DOUBLE_LOG="$work/calls" "${@:2}"; }
 cuda cuda CUDA_DOUBLE_DEVICES=sm_90,sm_120

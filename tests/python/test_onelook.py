@@ -61,6 +61,10 @@ assert first == ("hip:1", "AMD double 1", "AMD", "gfx942", "HIP runtime 6.4, dri
 assert second.name == "hip:0" and second.is_integrated and second.free_bytes == 3 << 30
 assert onelook.is_available(0) == onelook.is_available("hip:1") == onelook.is_available("cuda:0") == first.is_usable
 assert not onelook.is_available("hip:2") and "2 GPUs" in onelook.why_not([0, 7])
+import os
+os.environ["HIP_DOUBLE_REFUSE"] = "hipSetDevice@1:999"
+assert onelook.is_available("hip:0") == second.is_usable and not onelook.is_available("hip:1")
+assert not first.is_usable or "hip:1 does not answer" in onelook.why_not(0)
 """
     for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         environment.pop(name, None)
