@@ -21,3 +21,5 @@ foreach(script gpu_checks device_failure device_steps gpu_libraries device_code)
 endforeach()
 add_test(NAME cli_configure COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/configure.sh ${CMAKE_SOURCE_DIR})
 set_tests_properties(cli_device_failure PROPERTIES TIMEOUT 900)
+# Device code must stay small: a part of every download.
+add_test(NAME kernel_archive_size COMMAND sh -c "test $(wc -c <${CMAKE_BINARY_DIR}/kernels.bin) -lt 12000000")
