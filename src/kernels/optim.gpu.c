@@ -44,7 +44,7 @@ DEVICE float moved(i32 kind, const board_rule &r, float value, float g, float *s
     if (kind == KIND_RADAM) return value - r.step_size * (r.rectified ? m / (sqrt_exact(v) + 1e-8f) : m);
     const float root = sqrt_exact(v) / r.root2 + 1e-8f;
     if (kind == KIND_NADAM) return value - r.grad_size * (d / root) - r.step_size * (m / root);
-    return value * r.shrink - r.step_size * (m / root);
+    return scaled(value, r.shrink) - r.step_size * (m / root);
 }
 
 /* One pass over everything that moves: gradients are clipped and cleared, states, values and averages go on. */
