@@ -147,6 +147,14 @@ goes() { # words of the program: the card is lost at a tenth, a third and half o
     [ -z "$(find "$work/run" -name '*tmp*' 2>/dev/null)" ] || bad "$1, lost at 1/$part: files are left over" "$out"
   done
 }
+# the check of mixed precision belongs to fp16: bf16 and fp32 run without it
+for pair in True=checks\ passed fp16=checks\ passed bf16= fp32= False=; do
+  out="$(said train model="$few" data="$work/shapes/data.yaml" epochs=1 batch=2 imgsz=64 workers=0 plots=False val=False device=0 project="$work" name=run exist_ok=True amp="${pair%%=*}")"
+  case "${pair#*=}" in
+    "") [[ "$out" != *"AMP: "* ]] ;;
+    *) [[ "$out" == *"AMP: ${pair#*=} ("* || "$out" == *"AMP: checks failed, so AMP is off and training runs in fp32: it is slower"* ]] ;;
+  esac || bad "amp=${pair%%=*}: the check is not what it should be" "$out"
+done
 place=(project="$work" name=run exist_ok=True device=0 imgsz=64)
 goes predict model="$work/model.pt" source="$work/shapes/images/train" conf=0.001 save_txt=True "${place[@]}"
 goes val model="$work/model.pt" data="$work/shapes/data.yaml" plots=False save_json=True "${place[@]}"
