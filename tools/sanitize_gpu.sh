@@ -29,11 +29,6 @@ plain() { # type, program: right without the tool, and its code compiled for wha
   local log="$out/plain-$1-$2.log"
   ONELOOK_TEST_COMPUTE="$1" timeout "$(left)" "tests/$2" >"$log" 2>&1 || echo "$2 in $1 fails without the tool already: $(tail -1 "$log")"
 }
-training() { # folder, type: mixed precision, MuSGD, averages, validation, as one step of a user's run does them
-  mkdir -p "$1" && ./yolo shapes dir="$1/set" n_train=8 n_val=2 size=64 &&
-    ./yolo detect train model="$source/tests/fixtures/few.yaml" data="$1/set/data.yaml" epochs=2 batch=4 nbs=4 imgsz=64 optimizer=MuSGD amp="$([ "$2" = bf16 ] && echo bf16 || echo True)" \
-      plots=False device="$ONELOOK_TEST_DEVICE" project="$1" name=run && echo "1 test(s)."
-}
 run() { # tool, type, program, part of the op table or of the program: a number, the name of a test, -name of one that is left out
   local log="$out/$1-$2-$3${4:+-$4}.log" start rc=0 limit=20 more=() command=("tests/$3") part='' only='' skip=''
   case "${4:-}" in [0-9]*) part="$4/$parts" ;; -*) skip="${4#-}" ;; *) only="${4:-}" ;; esac
@@ -42,7 +37,9 @@ run() { # tool, type, program, part of the op table or of the program: a number,
   [ "$1" != memcheck ] || more=(--leak-check full --padding 256)
   [ "$1" != initcheck ] || limit=100000
   [ "$3" != program ] || command=("$source/tools/test_device.sh" ./yolo "$ONELOOK_TEST_DEVICE")
-  [ "$3" != training ] || command=(bash -c "training '$out/training-$1-$2' '$2'")
+  # mixed precision, MuSGD, averages, validation: the recorded step of a user's run
+  [ "$3" != training ] || command=(./yolo detect train model="$source/tests/fixtures/few.yaml" data="$out/training-set/data.yaml" epochs=2 batch=4 nbs=4
+    imgsz=64 optimizer=MuSGD amp="$([ "$2" = bf16 ] && echo bf16 || echo True)" plots=False device="$ONELOOK_TEST_DEVICE" project="$out/training-$1-$2" name=run)
   [ -z "$part" ] || export ONELOOK_TEST_PART="$part"
   [ -z "$only" ] || export ONELOOK_TEST_ONLY="$only"
   [ -z "$skip" ] || export ONELOOK_TEST_SKIP="$skip"
@@ -52,10 +49,10 @@ run() { # tool, type, program, part of the op table or of the program: a number,
   if [ "$1" = initcheck ] && [ "$rc" = 9 ] && ! grep -q 'Uninitialized __' "$log" && grep -q 'PASSED' "$log"; then rc=0; sed -i 's/ERROR SUMMARY.*/ERROR SUMMARY: 0 errors in kernels/' "$log"; fi
   if [ "$rc" = 0 ] && ! grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | grep -qvE 'SUMMARY: 0 (errors|hazards)'; then verdict=clean; else verdict=FINDINGS; fi
   [ "$rc" != 124 ] || verdict="not done"
-  echo "$verdict  $1 $3 $2 ${4:-}: exit code $rc, $(($(date +%s) - start)) s; $(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | sed 's/=* *//' | sort | uniq -c | sort -rn | head -2 | paste -sd' '); $(grep -oE '[0-9]+ of [0-9]+ cases|[0-9]+ test\(s\)\.$|agrees with the CPU' "$log" | tail -1)" >"$log.sum"
+  echo "$verdict  $1 $3 $2 ${4:-}: exit code $rc, $(($(date +%s) - start)) s; $(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | sed 's/=* *//' | sort | uniq -c | sort -rn | head -2 | paste -sd' '); $(grep -oE '[0-9]+ of [0-9]+ cases|[0-9]+ test\(s\)\.$|agrees with the CPU|[0-9]+ epochs completed' "$log" | tail -1)" >"$log.sum"
 }
 export parts
-export -f run plain left training
+export -f run plain left
 
 # The tool sees this device and finds what is there to be found.
 timeout 60 "$tool" --tool memcheck --error-exitcode 9 tests/overrun >"$out/overrun.txt" 2>&1
@@ -66,8 +63,11 @@ echo "a planted access outside memory is found"
 { for type in f32 f16 bf16; do echo "$type test_ops"; done; for program in $programs; do echo "f32 $program"; done; } | grep -E "$chosen|test_ops" |
   xargs -P "$jobs" -L 1 bash -c 'plain "$@"' _ | tee "$out/plain.sum"
 [ ! -s "$out/plain.sum" ] || exit 1
+./yolo shapes dir="$out/training-set" n_train=8 n_val=2 size=64 >"$out/training-set.txt" || exit 1
 echo "right without the tool; $(left) s left"
 {
+  # first what takes longest; test_trainer has the same kernels a thousand times, which takes minutes
+  for check in racecheck memcheck; do for type in f16 bf16; do echo "$check $type training"; done; done
   for type in f16 f32 bf16; do
     for check in memcheck racecheck; do
       for ((part = 0; part < parts; part++)); do echo "$check $type test_ops $part"; done
@@ -82,7 +82,6 @@ echo "right without the tool; $(left) s left"
       esac
     done
     echo "$check f32 program"
-    for type in f16 bf16; do echo "$check $type training"; done # test_trainer has the same kernels a thousand times, which takes minutes
   done
   echo "memcheck f32 test_device_select test_full_size"
   for ((part = 0; part < parts; part++)); do echo "synccheck f16 test_ops $part"; echo "initcheck f16 test_ops $part"; done
