@@ -10,7 +10,8 @@ Device = namedtuple("Device", "name title vendor architecture driver memory_byte
 
 def device_count():
     """How many GPUs the installed drivers show."""
-    return lib.ol_device_count(Context(False).handle)
+    context = Context(False)
+    return lib.ol_device_count(context.handle)
 
 
 def devices():

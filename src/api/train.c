@@ -226,7 +226,8 @@ static train_fit fit_of(const training *t, const loader_options *loader) {
                        .n_validation = t->val_set->n,
                        .stride = t->stride,
                        .max_targets = FIT_TARGETS,
-                       .loader = loader};
+                       .loader = loader,
+                       .settings = &t->s};
 }
 
 /* The number type is settled before: half the bytes are twice the pictures. args.yaml and checkpoints get the number,

@@ -1,11 +1,47 @@
 #include "train/fit.h"
 
+#include "train/schedule.h"
+
+#include <string.h>
+
 enum { LARGEST_BATCH = 1024 };
 
-/* Values, averages, gradients and two states of the optimizer, and batch-norm statistics with them; validation's folded
- * weights. */
-static uint64_t fixed_bytes(const train_fit *f) {
-    return (uint64_t)model_parameter_count(f->model) * 6 * sizeof(float);
+static optimizer_kind kind_of(const train_fit *f, int batch) {
+    optimizer_kind kind = OPTIMIZER_MUSGD;
+    const settings *s = f->settings;
+    if (s == NULL) return kind;
+    if (strcmp(s->optimizer, "auto") == 0)
+        return schedule_auto_choice(f->n_images, batch, s->nbs, s->epochs, f->model->desc.nc).musgd ? OPTIMIZER_MUSGD
+                                                                                                    : OPTIMIZER_ADAMW;
+    optimizer_by_name(s->optimizer, &kind); /* a name that is none is refused by the run */
+    return kind;
+}
+
+static uint64_t padded(int64_t n) {
+    return ((uint64_t)n + 7) / 8 * 8;
+}
+
+/* What devices work on matrices with: two of a matrix's size and two squares of its shorter side, in half precision,
+ * each at a place that is a multiple of 256 bytes. */
+static uint64_t matrices_bytes(const model *m) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->state.count; i++) {
+        const shape *s = &m->state.items[i].t.shape;
+        if (!model_is_param(m, i) || m->frozen[i] || (s->rank != 2 && s->rank != 4)) continue;
+        const uint64_t rows = padded(s->dim[0]), columns = padded(shape_elements(s) / s->dim[0]);
+        const uint64_t least = rows < columns ? rows : columns;
+        bytes += 2 * (rows * columns + least * least) * sizeof(uint16_t) + 4 * (uint64_t)256;
+    }
+    return bytes;
+}
+
+/* Values, averages, gradients and states of the optimizer, and batch-norm statistics with them; validation's folded
+ * weights; MuSGD's directions and matrices. */
+static uint64_t fixed_bytes(const train_fit *f, int batch) {
+    const optimizer_kind kind = kind_of(f, batch);
+    const bool muon = kind == OPTIMIZER_MUSGD;
+    const uint64_t n = 4 + (uint64_t)optimizer_info_of(kind)->n_states + (muon ? 1 : 0);
+    return (uint64_t)model_parameter_count(f->model) * n * sizeof(float) + (muon ? matrices_bytes(f->model) : 0);
 }
 
 static uint64_t pictures_bytes(const train_fit *f, int batch) {
@@ -47,7 +83,7 @@ ol_status train_fit_bytes(const train_fit *f, int batch, uint64_t *bytes) {
         status = validation_bytes(f, f->n_validation % together, &validation_last);
     step_plans_destroy(plans);
     if (status == OL_OK)
-        *bytes = fixed_bytes(f) + pictures_bytes(f, batch) + step + last + validation + validation_last;
+        *bytes = fixed_bytes(f, batch) + pictures_bytes(f, batch) + step + last + validation + validation_last;
     return status;
 }
 

@@ -17,6 +17,7 @@ typedef struct train_fit {
     int stride;       /* by which validation's padded pictures may be larger */
     int max_targets;
     const loader_options *loader; /* of training, whose pictures the device may make; NULL: the host does */
+    const settings *settings;     /* of the run, for its optimizer; NULL: the one that takes most */
 } train_fit;
 
 /* Bytes that a run with this batch size takes at most: parameters, gradients, optimizer, plans of steps and validation,

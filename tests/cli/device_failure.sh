@@ -131,6 +131,17 @@ for mib in 48 96 192; do
   HIP_DOUBLE_MB="$mib" train epochs=2 data="$work/many/data.yaml" imgsz=256 batch=-1 || bad "batch=-1 does not hold a validation in $mib MiB"
   out_of_memory "$mib" 64 data="$work/many/data.yaml"
 done
+# What an optimizer needs of its own is counted in: MuSGD's matrices most, SGD's one state least.
+named=""
+for optimizer in SGD AdamW MuSGD; do
+  HIP_DOUBLE_MB=144 train model=yolo26n.yaml epochs=1 batch=64 optimizer="$optimizer" && bad "$optimizer: batch=64 fits 144 MiB"
+  largest="$(too_large 64)"
+  rm -f "$work/refused"
+  HIP_DOUBLE_MB=144 train model=yolo26n.yaml epochs=1 batch="${largest:-64}" optimizer="$optimizer" || bad "$optimizer: batch=$largest does not fit"
+  [ ! -s "$work/refused" ] || bad "$optimizer: batch=$largest, the largest that fits, makes something give way"
+  [ -z "$named" ] || [ "$largest" -lt "$named" ] || bad "$optimizer: batch=$largest is named, no less than for an optimizer that takes less"
+  named="$largest"
+done
 unset HIP_DOUBLE_REFUSED
 # plans of several sizes give way to the one that is needed
 HIP_DOUBLE_MB=96 train epochs=2 data="$work/many/data.yaml" imgsz=256 multi_scale=0.5 batch=-1 || bad "batch=-1 does not hold batches of several sizes"

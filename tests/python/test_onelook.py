@@ -1,5 +1,6 @@
 """The Python layer on a drawn data set. Exit code 77: numpy is missing."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -51,6 +52,35 @@ def devices_are_told():
     assert "is not a device" in onelook.why_not("nonsense")
 
 
+def a_context_outlives_its_call():
+    """The garbage collector may come at any time: what a call works with is there until it returns."""
+    from onelook import _library
+    devices = sys.modules["onelook.devices"]
+    gc.collect()
+    gone, destroy, real = [], _library.Context.__del__, devices.lib
+
+    def collected_meanwhile(name):
+        def call(*arguments):
+            gc.collect()
+            assert not gone, name
+            return getattr(real, name)(*arguments)
+        return call
+
+    class Library:
+        def __getattr__(self, name):
+            return collected_meanwhile(name)
+
+    _library.Context.__del__ = lambda self: (gone.append(True), destroy(self))
+    devices.lib = Library()
+    try:
+        for ask in (onelook.device_count, onelook.devices, onelook.is_available, onelook.why_not):
+            ask()
+            gc.collect()
+            gone.clear()
+    finally:
+        _library.Context.__del__, devices.lib = destroy, real
+
+
 def made_up_devices_are_described(doubles):
     """In a process of its own, whose loader finds the stand-in for AMD's runtime."""
     environment = dict(os.environ, LD_LIBRARY_PATH=doubles, HIP_DOUBLE_DEVICES="gfx942i,gfx942", HIP_DOUBLE_FREE="3,9")
@@ -61,6 +91,7 @@ assert first == ("hip:1", "AMD double 1", "AMD", "gfx942", "HIP runtime 6.4, dri
 assert second.name == "hip:0" and second.is_integrated and second.free_bytes == 3 << 30
 assert onelook.is_available(0) == onelook.is_available("hip:1") == onelook.is_available("cuda:0") == first.is_usable
 assert not onelook.is_available("hip:2") and "2 GPUs" in onelook.why_not([0, 7])
+import gc
 import os
 os.environ["HIP_DOUBLE_REFUSE"] = "hipSetDevice@1:999"
 assert onelook.is_available("hip:0") == second.is_usable and not onelook.is_available("hip:1")
@@ -113,6 +144,7 @@ if __name__ == "__main__":
         boxes_have_all_forms()
         errors_are_exceptions()
         devices_are_told()
+        a_context_outlives_its_call()
         if os.environ.get("ONELOOK_DOUBLES"):
             made_up_devices_are_described(os.environ["ONELOOK_DOUBLES"])
         a_model_goes_through_all_modes()
