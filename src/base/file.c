@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,15 +99,32 @@ ol_status file_write_failed(ol_context *ctx, const char *path) {
                     why == ENOSPC || why == EDQUOT ? "; free some of it, or write elsewhere" : "");
 }
 
+/* Where a write to `path` goes: links are followed, so that the file they lead to is replaced and not the link.
+ * `target` has PATH_MAX bytes. False for a device or a pipe: a rename would put a file in its place. */
+static bool replaceable(const char *path, char *target) {
+    struct stat st;
+    if (realpath(path, target) == NULL) return stat(path, &st) != 0 && snprintf(target, PATH_MAX, "%s", path) < PATH_MAX;
+    return stat(target, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
+}
+
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary) {
     struct timespec now = {0};
+    char target[PATH_MAX];
+    if (!replaceable(path, target)) {
+        *temporary = arena_printf(a, "%s", path);
+        return *temporary != NULL ? OL_OK : OL_ERROR_MEMORY;
+    }
     clock_gettime(CLOCK_REALTIME, &now); /* two runs of one process may write one path */
-    const char *stem = path_name(path);
-    const int kept = (int)(stem - path) + TEMPORARY_STEM; /* room for the ending in the longest possible name */
-    char *name = arena_printf(a, "%.*s" TEMPORARY_ENDING "%ld-%09ld", kept, path, (long)getpid(), now.tv_nsec);
+    const char *stem = path_name(target);
+    const int kept = (int)(stem - target) + TEMPORARY_STEM; /* room for the ending in the longest possible name */
+    char *name = arena_printf(a, "%.*s" TEMPORARY_ENDING "%ld-%09ld", kept, target, (long)getpid(), now.tv_nsec);
     if (name == NULL) return OL_ERROR_MEMORY;
     *temporary = name;
     return OL_OK;
+}
+
+void file_atomic_abandon(const char *temporary, const char *path) {
+    if (strcmp(temporary, path) != 0) unlink(temporary);
 }
 
 void file_atomic_sweep(const char *folder) {
@@ -135,22 +153,28 @@ static void sync_parent(const char *path) {
     close(fd);
 }
 
+static ol_status put_in_place(ol_context *ctx, const char *temporary, const char *path) {
+    char target[PATH_MAX];
+    if (!replaceable(path, target)) return OL_OK; /* it was written into */
+    if (rename(temporary, target) == 0) return OL_OK;
+    file_write_failed(ctx, path);
+    file_atomic_abandon(temporary, path);
+    return OL_ERROR_IO;
+}
+
 ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path) {
+    if (strcmp(temporary, path) == 0) return OL_OK; /* a device or a pipe */
     const int fd = open(temporary, O_RDONLY);
     if (fd < 0 || fsync(fd) != 0) {
         if (fd >= 0) close(fd);
         file_write_failed(ctx, path);
-        unlink(temporary);
+        file_atomic_abandon(temporary, path);
         return OL_ERROR_IO;
     }
     close(fd);
-    if (rename(temporary, path) != 0) {
-        file_write_failed(ctx, path);
-        unlink(temporary);
-        return OL_ERROR_IO;
-    }
-    sync_parent(path);
-    return OL_OK;
+    const ol_status status = put_in_place(ctx, temporary, path);
+    if (status == OL_OK) sync_parent(temporary);
+    return status;
 }
 
 static ol_status write_all(ol_context *ctx, const char *path, const char *mode, const void *bytes, size_t n_bytes) {
@@ -167,13 +191,6 @@ static ol_status write_all(ol_context *ctx, const char *path, const char *mode, 
 
 typedef ol_status (*commit_fn)(ol_context *ctx, const char *temporary, const char *path);
 
-static ol_status rename_only(ol_context *ctx, const char *temporary, const char *path) {
-    if (rename(temporary, path) == 0) return OL_OK;
-    file_write_failed(ctx, path);
-    unlink(temporary);
-    return OL_ERROR_IO;
-}
-
 static ol_status write_and_rename(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes,
                                   commit_fn commit) {
     arena a;
@@ -185,7 +202,7 @@ static ol_status write_and_rename(ol_context *ctx, const char *path, const void 
         if (status == OL_OK)
             status = commit(ctx, temporary, path);
         else
-            unlink(temporary);
+            file_atomic_abandon(temporary, path);
     }
     arena_deinit(&a);
     return status;
@@ -196,7 +213,7 @@ ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes
 }
 
 ol_status file_write_whole(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {
-    return write_and_rename(ctx, path, bytes, n_bytes, rename_only);
+    return write_and_rename(ctx, path, bytes, n_bytes, put_in_place);
 }
 
 ol_status file_write(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes) {

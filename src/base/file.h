@@ -19,8 +19,10 @@ ol_status file_write_atomic(ol_context *ctx, const char *path, const void *bytes
 /* The same without waiting for the disk: whole for every program that looks, not after a power cut. For pictures and
  * texts that can be made again. */
 ol_status file_write_whole(ol_context *ctx, const char *path, const void *bytes, size_t n_bytes);
-/* Same, in two steps for writers that stream: begin gives the temporary path (in `a`), commit syncs and renames it. */
+/* Same, in two steps for writers that stream: begin gives the temporary path (in `a`), commit syncs and renames it,
+ * abandon removes it. A link stays and the file that it leads to is replaced; a device or a pipe is written into. */
 ol_status file_atomic_begin(arena *a, const char *path, char **temporary);
+void file_atomic_abandon(const char *temporary, const char *path);
 ol_status file_atomic_commit(ol_context *ctx, const char *temporary, const char *path);
 /* Removes from a folder what such writers left that were killed: temporary files of processes that are gone. */
 void file_atomic_sweep(const char *folder);

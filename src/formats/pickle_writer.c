@@ -347,7 +347,7 @@ ol_status pickle_writer_save(pickle_writer *w, const char *path) {
         if (status == OL_OK)
             status = file_atomic_commit(w->ctx, temporary, path);
         else
-            unlink(temporary);
+            file_atomic_abandon(temporary, path);
     }
     arena_deinit(&a);
     return status;

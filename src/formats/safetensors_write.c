@@ -119,7 +119,7 @@ ol_status safetensors_write(ol_context *ctx, const char *path, const checkpoint 
         if (status == OL_OK)
             status = file_atomic_commit(ctx, temporary, path);
         else
-            unlink(temporary);
+            file_atomic_abandon(temporary, path);
     }
     text_deinit(&header);
     arena_deinit(&a);

@@ -5,10 +5,12 @@
 #include "base/rng.h"
 #include "base/text.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -129,11 +131,55 @@ static void atomic_writes_leave_no_temporary_files(void **state) {
     ol_context_destroy(ctx);
 }
 
+/* A rename would put a file in the place of a pipe, a device or a link. */
+static void atomic_writes_keep_links_and_pipes(void **state) {
+    (void)state;
+    ol_context *ctx = test_context();
+    arena a;
+    arena_init(&a, ctx, 0);
+    const char *folder = arena_printf(&a, "%s/test_base_links", TESTS_BUILD_DIR);
+    assert_int_equal(folder_create(ctx, folder), OL_OK);
+    const char *file = path_join(&a, folder, "file"), *link = path_join(&a, folder, "link");
+    const char *pipe = path_join(&a, folder, "pipe");
+    unlink(link), unlink(pipe);
+    assert_int_equal(symlink("file", link), 0);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    struct stat st;
+    char *bytes = NULL, got[8] = "";
+    size_t n = 0;
+    ol_status (*const writers[])(ol_context *, const char *, const void *, size_t) = {file_write_atomic,
+                                                                                      file_write_whole};
+    for (int i = 0; i < 2; i++) {
+        unlink(file);
+        assert_int_equal(writers[i](ctx, link, "one", 3), OL_OK); /* leads nowhere yet: a file takes its place */
+        unlink(link);
+        assert_int_equal(symlink("file", link), 0);
+        assert_int_equal(file_write(ctx, file, "old", 3), OL_OK);
+        assert_int_equal(writers[i](ctx, link, "new", 3), OL_OK);
+        assert_true(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+        assert_int_equal(file_read(ctx, file, 0, &bytes, &n), OL_OK);
+        assert_string_equal(bytes, "new");
+        mem_free(ctx, bytes);
+        const int fd = open(pipe, O_RDWR | O_NONBLOCK);
+        assert_true(fd >= 0);
+        assert_int_equal(writers[i](ctx, pipe, "text", 4), OL_OK);
+        assert_true(lstat(pipe, &st) == 0 && S_ISFIFO(st.st_mode));
+        assert_int_equal(read(fd, got, sizeof got), 4);
+        assert_memory_equal(got, "text", 4);
+        close(fd);
+    }
+    unlink(file), unlink(link), unlink(pipe);
+    assert_int_equal(rmdir(folder), 0);
+    arena_deinit(&a);
+    ol_context_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(half_floats_round_to_even_and_back),
                                        cmocka_unit_test(yaml_reads_what_the_field_writes),
                                        cmocka_unit_test(literals_follow_the_command_line_grammar),
                                        cmocka_unit_test(random_streams_do_not_depend_on_order),
-                                       cmocka_unit_test(atomic_writes_leave_no_temporary_files)};
+                                       cmocka_unit_test(atomic_writes_leave_no_temporary_files),
+                                       cmocka_unit_test(atomic_writes_keep_links_and_pipes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
