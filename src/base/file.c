@@ -103,7 +103,8 @@ ol_status file_write_failed(ol_context *ctx, const char *path) {
  * `target` has PATH_MAX bytes. False for a device or a pipe: a rename would put a file in its place. */
 static bool replaceable(const char *path, char *target) {
     struct stat st;
-    if (realpath(path, target) == NULL) return stat(path, &st) != 0 && snprintf(target, PATH_MAX, "%s", path) < PATH_MAX;
+    if (realpath(path, target) == NULL)
+        return stat(path, &st) != 0 && snprintf(target, PATH_MAX, "%s", path) < PATH_MAX;
     return stat(target, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode);
 }
 
