@@ -3,9 +3,9 @@
 # usage: tools/check_device_code.sh FOLDER (build/kernels, one folder a target)
 #   AMD: matrix instructions in the half-precision convolutions; every kernel has 256 threads a block, no spilled registers and no
 #   private memory
-#   PTX: nothing in local memory, every rounding named; where ptxas is found (PTXAS, PATH, a CUDA toolkit, PyPI's nvidia-cuda-nvcc), every module
+#   PTX: nothing in local memory, every rounding named, no name in two modules; where ptxas is found (PTXAS, PATH, a CUDA toolkit, PyPI's nvidia-cuda-nvcc), every module
 #   assembles for sm_80 and sm_90 without a stack frame or spilled registers
-# tests/device_code.sh plants each of these faults.
+# tests/device_code/planted.sh plants each of these faults.
 # Exit code 77: nothing to check (device code left out, or llvm-readelf and llvm-objdump of version 19 are missing).
 set -uo pipefail
 folder="${1:?folder of device code}"
@@ -54,6 +54,10 @@ check_ptx() {
   for module in "$folder"/ptx/*; do
     ! grep -q '\.local' "$module" || fail "local memory in $module"
     ! grep -qE '(mul|add|sub)\.f(32|64)' "$module" || fail "roundings that the driver may fuse in $module"
+  done
+  # kernels of several modules go to the driver as one text
+  for module in $(awk '/^\.(visible|weak|extern|func|shared|global|const) / { sub(/[[(=;].*/, ""); print $NF }' "$folder"/ptx/* | sort | uniq -d); do
+    fail "the PTX has more than one $module"
   done
   local wheel
   wheel="$(python3 -c 'import glob, nvidia; print(*[f for p in nvidia.__path__ for f in glob.glob(p + "/*/bin/ptxas")])' 2>/dev/null | cut -d' ' -f1)"

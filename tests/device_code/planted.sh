@@ -43,6 +43,8 @@ for target in gfx942 gfx1100; do
 done
 fresh ptx map; plant ptx 1 loss; expect "local memory in .*loss"
 fresh ptx map; sed -i '0,/fma\.rn\.f32/s//mul.f32/' "$work/code/ptx/map"; expect "roundings that the driver may fuse in .*map"
+fresh ptx map; cp "$work/code/ptx/map" "$work/code/ptx/map2"; expect "more than one add"
+fresh ptx map gemm; for module in map gemm; do sed -i '0,/^\.visible/s//.shared .align 16 .b8 planted[64];\n&/' "$work/code/ptx/$module"; done; expect "more than one planted$"
 if command -v "${PTXAS:-ptxas}" >/dev/null || [ -x /usr/local/cuda/bin/ptxas ]; then
   fresh ptx gemm; sed -i -E 's/^\.maxntid .*/&\n.maxnreg 32/' "$work/code/ptx/gemm"; expect "stack frame in gemm for sm_(80|90)"
   fresh ptx map; sed -i '0,/ld\.param/s//ld.nothing/' "$work/code/ptx/map"; expect "ptxas sm_(80|90) map"
