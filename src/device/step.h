@@ -63,7 +63,8 @@ typedef struct step_outcome {
     double scale;                                /* loss scale of this batch */
     bool skipped;                                /* the norm is not finite: nothing moved, the gradients are clear */
     /* A loss is not finite, or a norm where that cannot or can no longer be for the loss scale: from this batch on
-     * nothing moves, and neither gradients nor pictures (device_make_pictures) are touched any more. */
+     * nothing moves, and the pictures stay (device_make_pictures). Gradients are not cleared, but a batch that is under
+     * way adds its own. */
     bool stopped;
     step_numbers numbers; /* after it */
 } step_outcome;

@@ -117,7 +117,8 @@ static void terms_print(float items[2][LOSS_ITEM_COUNT], char *buffer, size_t by
 
 /* A resumed run keeps its lr0, so that going on means a new run from the last good weights. */
 static void remedy_print(const train_run_state *r, char *buffer, size_t bytes) {
-    const char *precision = r->setup->compute != DTYPE_F32 ? "amp=False, amp=bf16, " : "";
+    const dtype maps = r->setup->compute;
+    const char *precision = maps == DTYPE_F16 ? "amp=False, amp=bf16, " : maps == DTYPE_BF16 ? "amp=False, " : "";
     const bool kept = run_can_resume(r);
     snprintf(buffer, bytes, "%s%s%s with %sa smaller lr0 or a longer warm-up, or check the labels",
              kept ? "last.pt is the last good state: start a new run from it (model=" : "start again",

@@ -273,6 +273,27 @@ static void too_many_skipped_steps_end_the_run(void **state) {
     scratch_destroy(&s);
 }
 
+/* Nothing is proposed that the run has already. */
+static void a_run_without_a_scale_ends_at_its_first_overflow(void **state) {
+    (void)state;
+    static const char *const settings[] = {SMALL, "optimizer=SGD", "nbs=2", "box=3e38", NULL};
+    static const dtype types[] = {DTYPE_F32, DTYPE_BF16};
+    scratch s = scratch_create(NULL, NULL);
+    train_case_options o = {.data = tiny_set(&s, 2, 1), .settings = settings};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char message[2048];
+        float weight;
+        witness w = {0};
+        o.compute = types[i];
+        assert_int_equal(run(&o, &w, message, &weight), OL_ERROR_NUMERIC);
+        assert_int_equal(w.n_steps, 0);
+        if (strstr(message, "smaller lr0") == NULL || strstr(message, "bf16") != NULL ||
+            (strstr(message, "amp=False") != NULL) != (types[i] == DTYPE_BF16))
+            fail_msg("%s", message);
+    }
+    scratch_destroy(&s);
+}
+
 /* A scale that no run writes is not taken on. */
 static void a_useless_scale_in_a_file_is_passed_over(void **state) {
     (void)state;
@@ -509,6 +530,7 @@ int main(void) {
         cmocka_unit_test(biases_that_change_nothing_rest),
         cmocka_unit_test(an_overflow_skips_the_step),
         cmocka_unit_test(too_many_skipped_steps_end_the_run),
+        cmocka_unit_test(a_run_without_a_scale_ends_at_its_first_overflow),
         cmocka_unit_test(a_useless_scale_in_a_file_is_passed_over),
         cmocka_unit_test(waiting_gradients_keep_their_size_without_scaling),
         cmocka_unit_test(half_precision_trains_as_f32),
