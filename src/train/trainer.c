@@ -4,6 +4,7 @@
 #include "ops/detect_loss.h"
 #include "train/run.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,12 +112,16 @@ static ol_status epoch_record(train_run_state *r, bool validated, bool is_best) 
 }
 
 /* Another name for what was just written: files are only ever replaced as a whole, so the content behind the old name
- * stays. Where the file system has no links it is written again. */
+ * stays. A user's own link is followed, as its other name would follow every later file too. Where the file system has
+ * no links, or `path` is one, it is written again. */
 static ol_status save_as(train_run_state *r, const char *path) {
     const char *link_path = arena_printf(&r->arena, "%s.link", path);
     if (!link_path) return OL_ERROR_MEMORY;
     unlink(link_path);
-    const bool linked = link(r->last_path, link_path) == 0 && rename(link_path, path) == 0;
+    struct stat st;
+    const bool leads_on = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    const bool linked = !leads_on && linkat(AT_FDCWD, r->last_path, AT_FDCWD, link_path, AT_SYMLINK_FOLLOW) == 0 &&
+                        rename(link_path, path) == 0;
     unlink(link_path);
     return linked ? OL_OK : run_save(r, path);
 }

@@ -24,9 +24,14 @@ code=$?
 rows=$(wc -l < runs/detect/run/results.csv)
 [ "$rows" -ge 2 ] && [ "$rows" -le 40 ] || fail "results.csv has $rows lines"
 
+# files may be links to where there is room: last.pt stays one, best.pt is a copy and not another name for it
+mkdir room && mv runs/detect/run/weights/last.pt room/ && ln -s "$work/room/last.pt" runs/detect/run/weights/last.pt
+rm -f runs/detect/run/weights/best.pt
 "$yolo" train resume=True model=runs/detect/run/weights/last.pt patience=1 time=0.0001 > train.log 2>&1 || fail "the resumed run failed"
 grep -q "Resuming training" train.log || fail "no line says that the run was resumed"
 [ "$(wc -l < runs/detect/run/results.csv)" -gt "$rows" ] || fail "the resumed run added no epoch"
 [ -d runs/detect/run-2 ] && fail "the resumed run made a folder of its own"
+[ -L runs/detect/run/weights/last.pt ] || fail "last.pt is no link any more"
+[ -f runs/detect/run/weights/best.pt ] && [ ! -L runs/detect/run/weights/best.pt ] || fail "best.pt is no file of its own"
 "$yolo" predict model=runs/detect/run/weights/best.pt source=shapes/images/val imgsz=64 save=False > train.log 2>&1 || fail "best.pt does not predict"
 echo "interrupted after $((rows - 1)) epochs and resumed"
