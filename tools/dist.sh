@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Makes dist/onelook-<version>-linux-x86_64.tar.xz: program, library, header, the shared libraries they need (all but the C
-# library's own) beside them, licences. Runs from any folder on any x86-64 Linux with glibc >= 2.36.
-# usage: tools/dist.sh [build folder]
+# Makes dist/onelook-<version>-linux-x86_64.tar.xz: program, library, header, the shared libraries they need (all but those of
+# the C and C++ compilers) beside them, licences. Runs from any folder on any x86-64 Linux with glibc >= 2.36 and libstdc++ >= 12.
+# usage: tools/dist.sh [build folder [folder for the result: dist]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build}"
+dist="${2:-dist}"
 version="$("$build/yolo" version)"
 name="onelook-$version-linux-x86_64"
-out="dist/$name"
+out="$dist/$name"
 rm -rf "$out"
 mkdir -p "$out/licenses" "$out/include"
 cp "$build/yolo" "$out/"
@@ -18,8 +19,9 @@ cp LICENSE "$out/licenses/onelook.txt"
 [ ! -d python/onelook ] || cp -r python "$out/python"
 find "$out" -name __pycache__ -prune -exec rm -rf {} +
 
-# glibc's parts belong to the machine that runs the program
-keep_out='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libutil)\.so'
+# What belongs to the machine that runs the program: glibc's parts, and the C++ and compiler's run time, since AMD's HIP
+# runtime of that machine needs those of its own age, and a process has each of them once.
+keep_out='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'
 ldd "$build/libonelook.so.0" "$build/yolo" | awk '/=> \//{print $3}' | sort -u | while read -r library; do
   base="$(basename "$library")"
   [[ "$base" =~ $keep_out || "$base" = libonelook.so.0 ]] && continue
@@ -35,10 +37,10 @@ if [ -f "$font" ]; then
 fi
 strip --strip-unneeded "$out/yolo" "$out/libonelook.so.0"
 
-# every library but glibc's must come from the folder itself, and the program must run without an environment
-elsewhere="$(env -i ldd "$out/yolo" | awk '/=> \//{print $3}' | grep -v "^$PWD/$out/" | while read -r l; do [[ "$(basename "$l")" =~ $keep_out ]] || echo "$l"; done)"
+# every other library must come from the folder itself, and the program must run without an environment
+elsewhere="$(env -i ldd "$out/yolo" | awk '/=> \//{print $3}' | grep -v "^$(realpath "$out")/" | while read -r l; do [[ "$(basename "$l")" =~ $keep_out ]] || echo "$l"; done)"
 [ -z "$elsewhere" ] || { echo "dist: libraries are found outside the folder: $elsewhere" >&2; exit 1; }
 [ "$(env -i "$out/yolo" version)" = "$version" ] || { echo "dist: the program does not run from its folder" >&2; exit 1; }
 
-tar -C dist -c "$name" | xz -T2 -6 >"dist/$name.tar.xz"
-echo "dist/$name.tar.xz: $(du -m "dist/$name.tar.xz" | cut -f1) MB compressed, $(du -sm "$out" | cut -f1) MB unpacked"
+tar -C "$dist" -c "$name" | xz -T2 -6 >"$dist/$name.tar.xz"
+echo "$dist/$name.tar.xz: $(du -m "$dist/$name.tar.xz" | cut -f1) MB compressed, $(du -sm "$out" | cut -f1) MB unpacked"
