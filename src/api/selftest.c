@@ -169,7 +169,7 @@ static ol_status steps_run(ol_context *ctx, device *dev, const model *m, const t
     step_plan *s = NULL;
     float *gains = mem_alloc0(ctx, (size_t)m->desc.nc + LOSS_GAIN_CLASSES, sizeof *gains);
     ol_status status = gains == NULL ? OL_ERROR_MEMORY : param_store_create(ctx, dev, m, OPTIMIZER_MUSGD, &store);
-    if (status == OL_OK) status = optimizer_create(store, OPTIMIZER_MUSGD, 0.001, 0.9, 0.0005, false, &opt);
+    if (status == OL_OK) status = optimizer_create(store, OPTIMIZER_MUSGD, 0.001, 0.9, 0.0005, DTYPE_F32, &opt);
     if (status == OL_OK) opt->numbers.scaler.scale = kind->scale;
     if (status == OL_OK) status = optimizer_load(opt);
     if (status == OL_OK) status = step_plans_create(ctx, dev, m, opt, N_TARGETS, kind->compute, &plans);

@@ -62,7 +62,7 @@ typedef struct step_outcome {
     double norm;                                 /* of the gradients before clipping, free of the loss scale */
     double scale;                                /* loss scale of this batch */
     bool skipped;                                /* the norm is not finite: nothing moved, the gradients are clear */
-    /* A loss is not finite, or a norm where that cannot or can no longer be for the loss scale: from this batch on
+    /* A loss is not finite, or a norm where none is skipped (f32) or too many were in a row: from this batch on
      * nothing moves, and the pictures stay (device_make_pictures). Gradients are not cleared, but a batch that is under
      * way adds its own. */
     bool stopped;

@@ -220,7 +220,7 @@ typedef struct board_orders {
 typedef struct board_state {
     double scale, mu_product;
     gpu_i64 n_good, step, ema_updates;
-    gpu_i32 n_skipped, scaled, stopped, unused;
+    gpu_i32 n_skipped, scaled, stopped, skips; /* ops/loss_scaler.h */
 } board_state;
 
 /* optim_rule of ops/optim.h, and MuSGD's rate. */

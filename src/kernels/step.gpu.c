@@ -105,11 +105,11 @@ DEVICE i32 step_judge(step_board &board, const step_args &a, double sum) {
     board.outcome.norm = norm;
     if (!__builtin_isfinite(norm)) {
         board.outcome.skipped = 1;
-        if (!s.scaled || ++s.n_skipped >= a.most_skips) {
+        if (!s.skips || ++s.n_skipped >= a.most_skips) {
             s.stopped = 1;
             return STEP_REST;
         }
-        s.scale *= (double)a.scale_backoff;
+        if (s.scaled) s.scale *= (double)a.scale_backoff;
         s.n_good = 0;
         return STEP_CLEAR;
     }

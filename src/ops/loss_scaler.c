@@ -1,7 +1,8 @@
 #include "ops/loss_scaler.h"
 
-void loss_scaler_init(loss_scaler *s, bool on) {
-    *s = (loss_scaler){.on = on, .scale = on ? LOSS_SCALE_START : 1.0};
+void loss_scaler_init(loss_scaler *s, dtype maps) {
+    const bool on = maps == DTYPE_F16;
+    *s = (loss_scaler){.on = on, .skips = maps != DTYPE_F32, .scale = on ? LOSS_SCALE_START : 1.0};
 }
 
 void loss_scaler_grow(loss_scaler *s) {
@@ -12,8 +13,8 @@ void loss_scaler_grow(loss_scaler *s) {
 }
 
 bool loss_scaler_back_off(loss_scaler *s) {
-    if (!s->on || ++s->n_skipped >= LOSS_SCALE_MAX_SKIPS) return false;
-    s->scale *= LOSS_SCALE_BACKOFF;
+    if (!s->skips || ++s->n_skipped >= LOSS_SCALE_MAX_SKIPS) return false;
+    if (s->on) s->scale *= LOSS_SCALE_BACKOFF;
     s->n_good = 0;
     return true;
 }

@@ -151,6 +151,8 @@ ol_status run_diagnose(train_run_state *r, const step_plan *s, float items[2][LO
     if (scaler->on && scaler->n_skipped > 0)
         snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped, loss scale now %g)", scaler->n_skipped,
                  scaler->scale);
+    else if (scaler->skips && scaler->n_skipped > 0)
+        snprintf(skipped, sizeof skipped, " (%d steps in a row were skipped)", scaler->n_skipped);
     char remedy[700];
     remedy_print(r, remedy, sizeof remedy);
     return ctx_fail(r->ctx, OL_ERROR_NUMERIC,

@@ -48,7 +48,7 @@ static ol_status step_create(optimizer *o) {
 }
 
 ol_status optimizer_create(param_store *store, optimizer_kind kind, double lr0, double momentum, double weight_decay,
-                           bool scaled, optimizer **out) {
+                           dtype maps, optimizer **out) {
     optimizer *o = mem_alloc0(store->ctx, 1, sizeof *o);
     if (!o) return OL_ERROR_MEMORY;
     o->store = store;
@@ -56,7 +56,7 @@ ol_status optimizer_create(param_store *store, optimizer_kind kind, double lr0, 
     o->beta1 = momentum;
     o->beta2 = BETA2;
     o->numbers.mu_product = 1.0;
-    loss_scaler_init(&o->numbers.scaler, scaled);
+    loss_scaler_init(&o->numbers.scaler, maps);
     for (int g = 0; g < store->n_groups; g++) {
         o->initial_lr[g] = o->lr[g] = lr0 * store->groups[g].lr_factor;
         o->momentum[g] = momentum;

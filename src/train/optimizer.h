@@ -16,10 +16,10 @@ typedef struct optimizer {
     device_step *step;    /* for plan_take_step and device_make_pictures */
 } optimizer;
 
-/* `lr0` and `momentum` as section 5.1 settles them; `weight_decay` as schedule_weight_decay gives it; the loss scale
- * follows the gradients when `scaled`, else it stays 1. The store outlives it. */
+/* `lr0` and `momentum` as section 5.1 settles them; `weight_decay` as schedule_weight_decay gives it; `maps` is the
+ * precision that the gradients come from, for loss_scaler_init. The store outlives it. */
 ol_status optimizer_create(param_store *store, optimizer_kind kind, double lr0, double momentum, double weight_decay,
-                           bool scaled, optimizer **out);
+                           dtype maps, optimizer **out);
 void optimizer_destroy(optimizer *o);
 
 /* Takes numbers that were set from outside to the device. No batch is under way. */

@@ -127,7 +127,7 @@ static ol_status state_create(train_run_state *r) {
     schedule_fill(r);
     const double decay = schedule_weight_decay(&r->schedule, r->s->weight_decay);
     if ((status = param_store_create(r->ctx, u->device, u->model, r->kind, &r->store)) != OL_OK) return status;
-    if ((status = optimizer_create(r->store, r->kind, lr0, momentum, decay, u->compute == DTYPE_F16, &r->opt)) != OL_OK)
+    if ((status = optimizer_create(r->store, r->kind, lr0, momentum, decay, u->compute, &r->opt)) != OL_OK)
         return status;
     optimizer_tell(r, lr0, momentum, decay);
     if ((status = step_plans_create(r->ctx, u->device, u->model, r->opt, loader_max_targets(u->loader), u->compute,

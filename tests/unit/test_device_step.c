@@ -52,7 +52,7 @@ static void gradients_draw(const fixture *f, const char *name, float size) {
     upload(f, GRADS);
 }
 
-static fixture open(optimizer_kind kind, bool scaled) {
+static fixture open(optimizer_kind kind, dtype maps) {
     static const char *const names[BUFFERS] = {"p", "e", "g", "a", "b"};
     fixture f = {.ctx = test_context()};
     check(&f, device_open(f.ctx, test_device_name(), &f.dev));
@@ -80,7 +80,7 @@ static fixture open(optimizer_kind kind, bool scaled) {
         f.orders.weight_decay[g] = g == 0 ? 5e-4 : 0.0;
     }
     f.numbers.mu_product = 1.0;
-    loss_scaler_init(&f.numbers.scaler, scaled);
+    loss_scaler_init(&f.numbers.scaler, maps);
     return f;
 }
 
@@ -153,7 +153,8 @@ static void expect(fixture *f, double norm) {
 }
 
 static void assert_numbers(const step_numbers *found, const step_numbers *wanted) {
-    assert_true(found->scaler.on == wanted->scaler.on && found->scaler.scale == wanted->scaler.scale);
+    assert_true(found->scaler.on == wanted->scaler.on && found->scaler.skips == wanted->scaler.skips &&
+                found->scaler.scale == wanted->scaler.scale);
     assert_int_equal(found->scaler.n_good, wanted->scaler.n_good);
     assert_int_equal(found->scaler.n_skipped, wanted->scaler.n_skipped);
     assert_int_equal(found->step, wanted->step);
@@ -176,7 +177,7 @@ static void optimizers_step_alike(void **state) {
     (void)state;
     for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
         if (kind == OPTIMIZER_MUSGD) continue; /* below */
-        fixture f = open((optimizer_kind)kind, true);
+        fixture f = open((optimizer_kind)kind, DTYPE_F16);
         f.numbers.step = 3;
         f.numbers.ema_updates = 400;
         start(&f);
@@ -200,7 +201,7 @@ static void optimizers_step_alike(void **state) {
 /* A batch without a step leaves everything, a norm that is not finite clears the gradients alone. */
 static void steps_are_left_out(void **state) {
     (void)state;
-    fixture f = open(OPTIMIZER_ADAMW, true);
+    fixture f = open(OPTIMIZER_ADAMW, DTYPE_F16);
     start(&f);
     gradients_draw(&f, "g", 100.0f);
     gradients_trim(&f);
@@ -233,7 +234,7 @@ static void steps_are_left_out(void **state) {
 
 static void the_scale_grows_and_falls_and_the_run_stops(void **state) {
     (void)state;
-    fixture f = open(OPTIMIZER_SGD, true);
+    fixture f = open(OPTIMIZER_SGD, DTYPE_F16);
     f.numbers.scaler.n_good = LOSS_SCALE_INTERVAL - 2;
     start(&f);
     double scale = LOSS_SCALE_START;
@@ -266,23 +267,34 @@ static void the_scale_grows_and_falls_and_the_run_stops(void **state) {
     end(&f);
 }
 
-static void without_scaling_the_first_overflow_stops(void **state) {
+static void without_scaling_overflows_stop(void **state) {
     (void)state;
-    fixture f = open(OPTIMIZER_SGD, false);
-    start(&f);
-    gradients_draw(&f, "g", 1.0f);
-    f.here[GRADS][6] = INFINITY;
-    upload(&f, GRADS);
-    const step_outcome o = run(&f);
-    assert_true(o.stopped && o.scale == 1.0 && o.numbers.step == 0);
-    compare(&f, "stopped", 0.0, 0.0);
-    end(&f);
+    static const struct {
+        dtype maps;
+        int n_skipped;
+    } rows[] = {{DTYPE_F32, 0}, {DTYPE_BF16, LOSS_SCALE_MAX_SKIPS - 1}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        fixture f = open(OPTIMIZER_SGD, rows[k].maps);
+        start(&f);
+        for (int i = 0; i <= rows[k].n_skipped; i++) {
+            gradients_draw(&f, "g", 1.0f);
+            gradients_trim(&f);
+            f.here[GRADS][6] = INFINITY;
+            upload(&f, GRADS);
+            const step_outcome o = run(&f);
+            assert_true(o.skipped && o.scale == 1.0 && o.numbers.scaler.scale == 1.0 && o.numbers.step == 0);
+            assert_true(o.stopped == (i == rows[k].n_skipped));
+            if (!o.stopped) groups_clear(&f);
+        }
+        compare(&f, "stopped", 0.0, 0.0);
+        end(&f);
+    }
 }
 
 /* The scale goes into the losses before a batch; what they report comes back with the outcome. */
 static void losses_take_the_scale_and_stop_a_run(void **state) {
     (void)state;
-    fixture f = open(OPTIMIZER_SGD, true);
+    fixture f = open(OPTIMIZER_SGD, DTYPE_F16);
     start(&f);
     enum { GAINS = 8, AT = 16 };
     const float gains[GAINS] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f};
@@ -319,7 +331,7 @@ static void losses_take_the_scale_and_stop_a_run(void **state) {
 
 static void outcomes_wait_in_order(void **state) {
     (void)state;
-    fixture f = open(OPTIMIZER_SGD, true);
+    fixture f = open(OPTIMIZER_SGD, DTYPE_F16);
     start(&f);
     step_outcome o;
     assert_int_equal(device_step_outcome(f.step, &o), OL_ERROR_INTERNAL);
@@ -343,7 +355,7 @@ static void matrices_are_orthogonalised(void **state) {
                                        {.offset = 16, .rows = 16, .cols = 27, .group = 0, .scale = 0.5f},
                                        {.offset = 1100, .rows = 70, .cols = 33, .group = 2, .scale = 2.0f}};
     enum { N = sizeof list / sizeof *list };
-    fixture f = open(OPTIMIZER_MUSGD, false);
+    fixture f = open(OPTIMIZER_MUSGD, DTYPE_F32);
     const step_group muon[N_GROUPS] = {{5, 448, true}, {500, 1000, false}, {1100, 3410, true}};
     memcpy(f.layout.groups, muon, sizeof muon);
     f.layout.matrices = list;
@@ -406,7 +418,7 @@ int main(void) {
         cmocka_unit_test(optimizers_step_alike),
         cmocka_unit_test(steps_are_left_out),
         cmocka_unit_test(the_scale_grows_and_falls_and_the_run_stops),
-        cmocka_unit_test(without_scaling_the_first_overflow_stops),
+        cmocka_unit_test(without_scaling_overflows_stop),
         cmocka_unit_test(losses_take_the_scale_and_stop_a_run),
         cmocka_unit_test(outcomes_wait_in_order),
         cmocka_unit_test(matrices_are_orthogonalised),

@@ -32,7 +32,7 @@ static fixture open(optimizer_kind kind) {
     f.m = tiny_model(&f.arena);
     assert_int_equal(device_open(f.ctx, "cpu", &f.dev), OL_OK);
     assert_int_equal(param_store_create(f.ctx, f.dev, f.m, kind, &f.store), OL_OK);
-    assert_int_equal(optimizer_create(f.store, kind, LR, MOMENTUM, DECAY, false, &f.opt), OL_OK);
+    assert_int_equal(optimizer_create(f.store, kind, LR, MOMENTUM, DECAY, DTYPE_F32, &f.opt), OL_OK);
     tensor_list_init(&f.values, f.ctx);
     tensor_list_init(&f.average, f.ctx);
     assert_int_equal(tensor_list_copy(&f.values, &f.m->state), OL_OK);

@@ -121,7 +121,8 @@ ol_status gpu_step_load(device_step *base, const step_numbers *n) {
                                .step = n->step,
                                .ema_updates = n->ema_updates,
                                .n_skipped = n->scaler.n_skipped,
-                               .scaled = n->scaler.on};
+                               .scaled = n->scaler.on,
+                               .skips = n->scaler.skips};
     return device_buffer_write(((gpu_step *)base)->board, offsetof(step_board, state), &state, sizeof state);
 }
 
@@ -195,6 +196,7 @@ ol_status gpu_step_outcome(device_step *base, step_outcome *out) {
                           .skipped = o->skipped != 0,
                           .stopped = o->state.stopped != 0,
                           .numbers = {.scaler = {.on = o->state.scaled != 0,
+                                                 .skips = o->state.skips != 0,
                                                  .scale = o->state.scale,
                                                  .n_good = o->state.n_good,
                                                  .n_skipped = o->state.n_skipped},
