@@ -32,7 +32,6 @@ static void taken(text *out, const char *module, const char *const *names) {
 }
 
 static void wanted_kernels_are_taken_whole_and_no_others(void **state) {
-    (void)state;
     static const char module[] = HEADER KERNEL("add_f16") SPACE KERNEL("add_f32") SPACE KERNEL("add");
     static const struct {
         const char *names[4], *expected;
@@ -44,7 +43,7 @@ static void wanted_kernels_are_taken_whole_and_no_others(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         text out;
-        text_init(&out, test_context());
+        text_init(&out, *state);
         taken(&out, module, cases[i].names);
         assert_string_equal(text_c(&out), cases[i].expected);
         text_deinit(&out);
@@ -52,11 +51,10 @@ static void wanted_kernels_are_taken_whole_and_no_others(void **state) {
 }
 
 static void modules_follow_each_other_under_one_header(void **state) {
-    (void)state;
     static const char first[] = HEADER KERNEL("a") KERNEL("b"), second[] = HEADER SHARED_TILE KERNEL("c");
     static const char *const names[] = {"b", "c", NULL};
     text out;
-    text_init(&out, test_context());
+    text_init(&out, *state);
     taken(&out, first, names);
     taken(&out, second, names);
     assert_string_equal(text_c(&out),
@@ -65,7 +63,6 @@ static void modules_follow_each_other_under_one_header(void **state) {
 }
 
 static void a_text_that_ends_early_is_read_to_its_end(void **state) {
-    (void)state;
     static const char module[] = HEADER KERNEL("a") KERNEL("b");
     static const char *const names[] = {"b", NULL};
     for (size_t n = 0; n < sizeof module; n++) {
@@ -74,7 +71,7 @@ static void a_text_that_ends_early_is_read_to_its_end(void **state) {
         memcpy(cut, module, n);
         cut[n] = '\0';
         text out;
-        text_init(&out, test_context());
+        text_init(&out, *state);
         ptx_append(&out, cut, is_listed, names);
         assert_false(out.failed);
         assert_true(out.length <= n);
@@ -91,7 +88,6 @@ typedef struct entry {
 } entry;
 
 static void the_nearest_machine_code_is_chosen_else_ptx(void **state) {
-    (void)state;
     static const char *const targets[] = {"ptx", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx1100"};
     enum { N = sizeof targets / sizeof *targets };
     static const struct {
@@ -104,7 +100,7 @@ static void the_nearest_machine_code_is_chosen_else_ptx(void **state) {
                  {"sm_75", NULL, NULL},       {"gfx90a", "gfx90a", "gfx90a"},
                  {"gfx942", NULL, NULL},      {"gfx1100", "gfx1100", "gfx1100"}};
     static unsigned char bytes[16 + N * sizeof(entry)];
-    const kernel_archive all = {.ctx = test_context(), .bytes = bytes, .n_bytes = sizeof bytes, .n_entries = N};
+    const kernel_archive all = {.ctx = *state, .bytes = bytes, .n_bytes = sizeof bytes, .n_entries = N};
     for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
         const bool with = c % 2 == 0;
         const char *expected = with ? cases[c / 2].with : cases[c / 2].without;
@@ -123,6 +119,16 @@ static void the_nearest_machine_code_is_chosen_else_ptx(void **state) {
     }
 }
 
+static int context_open(void **state) {
+    *state = test_context();
+    return 0;
+}
+
+static int context_close(void **state) {
+    ol_context_destroy(*state);
+    return 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wanted_kernels_are_taken_whole_and_no_others),
@@ -130,5 +136,5 @@ int main(void) {
         cmocka_unit_test(a_text_that_ends_early_is_read_to_its_end),
         cmocka_unit_test(the_nearest_machine_code_is_chosen_else_ptx),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, context_open, context_close);
 }
