@@ -25,13 +25,6 @@ ol_status device_step_order(device_step *s, const step_orders *orders) {
     return status == OL_OK ? s->dev->api->step_order(s, orders) : status;
 }
 
-ol_status device_step_run(device_step *s) {
-    const step_places none = {0};
-    ol_status status = s->dev->api->step_begin(s, &none);
-    if (status == OL_OK) status = s->dev->api->step_end(s, &none);
-    return status == OL_OK ? device_step_collect(s) : status;
-}
-
 ol_status device_step_collect(device_step *s) {
     ol_status status = room_check(s);
     if (status == OL_OK) status = s->dev->api->step_collect(s);

@@ -73,10 +73,8 @@ ol_status device_step_create(device *dev, const step_layout *layout, device_step
 void device_step_destroy(device_step *s);
 /* Numbers from which the next batch goes on; a step that had stopped goes on too. */
 ol_status device_step_load(device_step *s, const step_numbers *numbers);
-/* For the next run of a plan that takes the step along, or of device_step_run. */
+/* For the next run of a plan that takes the step along. */
 ol_status device_step_order(device_step *s, const step_orders *orders);
-/* The step alone, without losses: what the gradients hold is taken as it is. Does not wait. */
-ol_status device_step_run(device_step *s);
 /* Of the first run whose outcome was not read yet; waits for the end of that run, not of later ones. */
 ol_status device_step_outcome(device_step *s, step_outcome *out);
 

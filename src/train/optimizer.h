@@ -24,7 +24,7 @@ void optimizer_destroy(optimizer *o);
 
 /* Takes numbers that were set from outside to the device. No batch is under way. */
 ol_status optimizer_load(optimizer *o);
-/* What the next plan run (or device_step_run) is to do, by the rates as they are now. */
+/* What the next plan run is to do, by the rates as they are now. */
 ol_status optimizer_order(optimizer *o, int n_images, bool take);
 /* What came of the first batch that was not read yet; waits for its end. */
 ol_status optimizer_outcome(optimizer *o, step_outcome *out);

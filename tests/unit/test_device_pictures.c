@@ -3,6 +3,7 @@
 #include "device_case.h"
 #include "golden.h"
 #include "made_pictures.h"
+#include "step_alone.h"
 #include "tiny_set.h"
 
 #include "base/rng.h"
@@ -127,28 +128,13 @@ static void test_samples_equal_the_host(void **state) {
 }
 
 /* A step over one gradient, which stops the run when that is not a number. */
-static device_step *step_over(device_case *f, device_buffer *buffers[4], float gradient) {
+static device_step *step_over(device_case *f, device_buffer *buffers[STEP_ALONE_BUFFERS], float gradient) {
     device_step *step = NULL;
     step_outcome outcome;
-    for (int i = 0; i < 4; i++) assert_int_equal(device_buffer_create(f->dev, sizeof(float), &buffers[i]), OL_OK);
+    for (int i = 0; i < STEP_ALONE_BUFFERS; i++)
+        assert_int_equal(device_buffer_create(f->dev, sizeof(float), &buffers[i]), OL_OK);
     assert_int_equal(device_buffer_write(buffers[0], 0, &gradient, sizeof gradient), OL_OK);
-    const step_layout layout = {.kind = OPTIMIZER_SGD,
-                                .clip_norm = 1.0,
-                                .grads = buffers[0],
-                                .values = buffers[1],
-                                .ema = buffers[2],
-                                .states = {buffers[3]},
-                                .n_trained = 1,
-                                .n_values = 1,
-                                .n_groups = 1,
-                                .groups = {{0, 1, false}}};
-    const step_numbers numbers = {.scaler = {.scale = 1.0}};
-    const step_orders orders = {.take = true};
-    assert_int_equal(device_step_create(f->dev, &layout, &step), OL_OK);
-    assert_int_equal(device_step_load(step, &numbers), OL_OK);
-    assert_int_equal(device_step_order(step, &orders), OL_OK);
-    assert_int_equal(device_step_run(step), OL_OK);
-    assert_int_equal(device_step_outcome(step, &outcome), OL_OK);
+    assert_int_equal(step_alone_take(f->dev, buffers, 1, &step, &outcome), OL_OK);
     assert_true(outcome.stopped == isnan(gradient));
     return step;
 }

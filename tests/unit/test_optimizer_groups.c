@@ -1,5 +1,6 @@
 /* What the optimizer does with the groups of a model's parameters, and the moving average beside them. */
 #include "golden.h"
+#include "step_alone.h"
 #include "tiny_model.h"
 
 #include "train/optimizer.h"
@@ -54,7 +55,7 @@ static void close(fixture *f) {
 static void step(fixture *f) {
     step_outcome outcome = {.norm = -1.0};
     assert_int_equal(optimizer_order(f->opt, 1, true), OL_OK);
-    assert_int_equal(device_step_run(f->opt->step), OL_OK);
+    assert_int_equal(step_alone_run(f->opt->step), OL_OK);
     assert_int_equal(optimizer_outcome(f->opt, &outcome), OL_OK);
     assert_true(outcome.norm >= 0.0 && outcome.norm <= 0.0 && !outcome.skipped && !outcome.stopped);
     assert_int_equal(param_store_read(f->store, PARAM_VALUES, &f->values), OL_OK);
