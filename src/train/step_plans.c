@@ -33,14 +33,19 @@ ol_status step_plans_create(ol_context *ctx, device *dev, const model *m, const 
     return OL_OK;
 }
 
-bool step_plans_drop(step_plans *p) {
+/* All but `kept` (NULL: all). Whether there was any. */
+static bool drop_others(step_plans *p, const step_plan *kept) {
     bool any = false;
     for (int i = 0; i < STEP_PLANS_MAX; i++) {
-        if (!p->slots[i].graph) continue;
+        if (&p->slots[i] == kept || !p->slots[i].graph) continue;
         slot_clear(&p->slots[i]);
         any = true;
     }
     return any;
+}
+
+bool step_plans_drop(step_plans *p) {
+    return drop_others(p, NULL);
 }
 
 void step_plans_destroy(step_plans *p) {
@@ -104,15 +109,7 @@ static ol_status slot_graph(const step_plans *p, step_plan *s, int n, int h, int
 /* Plans that are only kept for later give way where memory is short. */
 static ol_status slot_place(step_plans *p, step_plan *s) {
     const ol_status status = plan_create(p->ctx, p->dev, s->graph, &s->plan);
-    if (status != OL_ERROR_MEMORY) return status;
-    bool any = false;
-    for (int i = 0; i < STEP_PLANS_MAX; i++) {
-        step_plan *other = &p->slots[i];
-        if (other == s || !other->graph) continue;
-        slot_clear(other);
-        any = true;
-    }
-    if (!any) return status;
+    if (status != OL_ERROR_MEMORY || !drop_others(p, s)) return status;
     ctx_clear(p->ctx);
     return plan_create(p->ctx, p->dev, s->graph, &s->plan);
 }
