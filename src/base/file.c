@@ -156,8 +156,9 @@ static void sync_parent(const char *path) {
 
 static ol_status put_in_place(ol_context *ctx, const char *temporary, const char *path) {
     char target[PATH_MAX];
-    if (!replaceable(path, target)) return OL_OK; /* it was written into */
-    if (rename(temporary, target) == 0) return OL_OK;
+    if (strcmp(temporary, path) == 0) return OL_OK; /* a device or a pipe, which was written into */
+    errno = EEXIST;                                 /* one came meanwhile */
+    if (replaceable(path, target) && rename(temporary, target) == 0) return OL_OK;
     file_write_failed(ctx, path);
     file_atomic_abandon(temporary, path);
     return OL_ERROR_IO;
