@@ -284,11 +284,13 @@ static ol_status tests_run(selftest_run *r, const ol_model *m) {
 /* What the driver made of the kernels, which its own compiler may change: registers that spill cost speed. */
 static void code_tell(selftest_run *r) {
     device_code c;
-    char words[256], spilled[64] = "none spilled";
+    char words[256], spilled[80] = "none spilled", shared[80] = "";
     if (!device_code_look(r->dev, &c)) return;
     if (c.spilled_bytes > 0) snprintf(spilled, sizeof spilled, "%d bytes spilled (%s)", c.spilled_bytes, c.spilled_of);
-    snprintf(words, sizeof words, " %d used; at most %d registers (%s), %s; %d bytes of shared memory (%s)",
-             c.n_kernels, c.registers, c.registers_of, spilled, c.shared_bytes, c.shared_of);
+    if (c.shared_bytes > 0)
+        snprintf(shared, sizeof shared, "; %d bytes of shared memory (%s)", c.shared_bytes, c.shared_of);
+    snprintf(words, sizeof words, " %d used; at most %d registers (%s), %s%s", c.n_kernels, c.registers, c.registers_of,
+             spilled, shared);
     tell(r, "Kernels", words);
 }
 

@@ -204,7 +204,6 @@ typedef struct loss_args {
     gpu_i32 level_h[4], level_w[4], level_stride[4];
 } loss_args;
 
-/* Flat ranges; `count` in floats. */
 /* --- the optimizer step (step.gpu.c, optim.gpu.c) ---
  * The board lies in device memory: what the host says for one batch, what the device keeps from step to step, what it
  * decided for the kernels that follow, and what it tells the host. */
